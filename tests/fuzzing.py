@@ -15,7 +15,7 @@ def register_profiles() -> None:
         deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
     )
     settings.register_profile("thorough", parent=common, max_examples=_THOROUGH_EXAMPLES)
-    settings.register_profile("quick", parent=common, max_examples=_THOROUGH_EXAMPLES // 5)
+    settings.register_profile("quick", parent=common, max_examples=_THOROUGH_EXAMPLES // 10)
     settings.load_profile("quick")
 
 

@@ -180,17 +180,25 @@ async def test_long_json_lines_are_not_read_whole_to_answer_a_part() -> None:
 
 ITEMS = [{"id": n, "name": f"n{n}", "price": n % 100, "tags": ["é"], "in": {"deep": [n]}} for n in range(15_000)]
 ITEMS[7_000]["tags"] = ['"], {"']  # brackets inside of texts
-LARGE = {
-    "one line": json.dumps(ITEMS),
-    "compact": json.dumps(ITEMS, separators=(",", ":"), ensure_ascii=False),
-    "pretty": json.dumps(ITEMS, indent=2, ensure_ascii=False),
-}
+
+
+def write_items(form: str) -> str:
+    """Return a document of some megabytes."""
+    match form:
+        case "one line":
+            return json.dumps(ITEMS)
+        case "compact":
+            return json.dumps(ITEMS, separators=(",", ":"), ensure_ascii=False)
+        case _:
+            return json.dumps(ITEMS, indent=2, ensure_ascii=False)
 
 
 @pytest.mark.one_loop
-@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
-async def test_a_large_array_is_queried_item_by_item(text: str) -> None:
-    artifact = JsonArtifact(CountingReader(text.encode()))
+@pytest.mark.parametrize(
+    "form", ["pretty", *(pytest.param(form, marks=pytest.mark.slow) for form in ("one line", "compact"))]
+)
+async def test_a_large_array_is_queried_item_by_item(form: str) -> None:
+    artifact = JsonArtifact(CountingReader(write_items(form).encode()))
 
     assert await artifact.json_type() == "json"
     assert await artifact.length() == len(ITEMS)
@@ -242,7 +250,7 @@ async def test_large_content_is_read_in_small_pieces_outside_of_the_event_loop()
             return super().read_range(start, end)
 
     threads: set[int] = set()
-    for text in (LARGE["pretty"], "\n".join(json.dumps(item) for item in ITEMS)):
+    for text in (write_items("pretty"), "\n".join(json.dumps(item) for item in ITEMS)):
         artifact = JsonArtifact(ThreadReader(text.encode()))
         await artifact.length()
         await artifact.keys()
@@ -283,7 +291,9 @@ NUMBERS = [1234567] * 100_000
 MEMBERS = {f"k{number}": number for number in range(60_000)}
 
 
-@pytest.mark.parametrize("large", [NUMBERS, MEMBERS], ids=["array", "object"])
+@pytest.mark.parametrize(
+    "large", [pytest.param(NUMBERS, id="array"), pytest.param(MEMBERS, id="object", marks=pytest.mark.slow)]
+)
 async def test_values_of_about_a_window_are_equal_wherever_they_are(large: Any) -> None:
     # The second one begins in the middle of a window, and is read member by member; the first one is not.
     items = [large, "x" * 200_000, "y" * 350_000, large, [*NUMBERS, 1], {**MEMBERS, "k1": 2}]

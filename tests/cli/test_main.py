@@ -250,7 +250,7 @@ def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
     assert "漢字" in screen
 
 
-def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place) -> None:
+def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place, spindle: Command) -> None:
     terminal.start([*SPINDLE, "call", "hang"])
     terminal.wait_for("hang …")
     path, started = place.state / "journal.sqlite", CallFilter(state="started")
@@ -261,18 +261,17 @@ def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place
     assert "interrupted" in screen
     assert "Traceback" not in screen
     assert terminal.exit_code == INTERRUPTED
-    done = subprocess.run(
-        [*SPINDLE, "journal", "list", "--json", "--state", str(place.state)],
-        capture_output=True,
-        check=True,
-        timeout=50,
-    )
-    [call] = json.loads(done.stdout)["calls"]
+    [call] = json.loads(spindle("journal", "list", "--json").out)["calls"]
     assert (call["tool"], call["code"]) == ("hang", "cancelled")
 
 
 @pytest.mark.parametrize(
-    ("answer", "word"), [("y", "paid 3"), ("n", "denied"), ("", "denied")], ids=["yes", "no", "enter"]
+    ("answer", "word"),
+    [
+        pytest.param("y", "paid 3", id="yes"),
+        pytest.param("n", "denied", id="no", marks=pytest.mark.slow),
+        pytest.param("", "denied", id="enter", marks=pytest.mark.slow),
+    ],
 )
 def test_a_person_at_the_terminal_is_asked(terminal: Terminal, answer: str, word: str) -> None:
     terminal.start([*SPINDLE, "call", "pay", "cents=3"])

@@ -31,6 +31,7 @@ def test_the_demo_ends_and_fits_the_screen(columns: int, arguments: tuple[str, .
     assert f"{count} calls, {count} answers" in text
 
 
+@pytest.mark.slow  # another process of the demo
 def test_a_terminal_that_knows_only_ascii_gets_a_table_too() -> None:
     done = run(PYTHONIOENCODING="ascii")
 

@@ -33,7 +33,7 @@ class Killer:
         self._backend = backend
         self._chance = random.Random(backend)
 
-    def kill_one(self, folder: Path, *, batches: float) -> None:
+    def kill_one(self, folder: Path, *, batches: float, within_seconds: float = 0.04) -> None:
         """Start one and kill it some time after a number of batches; half of one is requested and not yet answered."""
         said = folder / "said"
         lines = lines_of(said) + int(batches * 2) * len(NAMES)
@@ -41,7 +41,7 @@ class Killer:
         self._ask.flush()
         pid = int(self._output.readline().split()[1])
         wait_until(lambda: lines_of(said) >= lines)
-        time.sleep(self._chance.random() * 0.04)  # not to wait for something: any instant will do
+        time.sleep(self._chance.random() * within_seconds)  # not to wait for something: any instant will do
         os.kill(pid, signal.SIGKILL)
         assert self._output.readline().split() == ["gone", str(pid)]
 
@@ -121,6 +121,12 @@ async def test_killed_at_several_instants_no_answer_is_lost_and_nothing_is_done_
     killer: Killer, tmp_path: Path
 ) -> None:
     seen = await kill_and_check(killer, tmp_path, kills=6)
+    for number in range(6, 60):  # a slow disk takes longer for each step: go on until both were met, later and later
+        if min(seen["answered"], seen["interrupted"]) > 0:
+            break
+        (folder := tmp_path / f"{number}").mkdir()
+        killer.kill_one(folder, batches=number % 5 / 2, within_seconds=0.02 * number)
+        seen += await check(folder)
 
     assert min(seen["answered"], seen["interrupted"]) > 0
 

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,32 @@ from tests.execution.calling import giving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
 
-ROWS: list[dict[str, Any]] = [{"id": n, "name": f"name {n}", "tags": ["a", "b"], "part": n / 3} for n in range(130_000)]
-TEXT = json.dumps(ROWS)
+
+@cache  # not while modules are loaded: only the process that runs these tests needs them
+def rows() -> list[dict[str, Any]]:
+    return [{"id": n, "name": f"name {n}", "tags": ["a", "b"], "part": n / 3} for n in range(130_000)]
 
 
+@cache
+def text() -> str:
+    return json.dumps(rows())
+
+
+@cache
 def max_step_seconds() -> float:
     """Return 50 ms, or on a slow machine half of what parsing the text takes: work left on the loop takes longer."""
+    whole = text()
     begun = time.thread_time()
-    json.loads(TEXT)
+    json.loads(whole)
     return max(0.05, (time.thread_time() - begun) / 2)
 
 
-MAX_STEP_SECONDS = max_step_seconds()
+async def holds_up_the_loop(work: Callable[[], Awaitable[object]]) -> bool:
+    """Return whether a step takes too long each time: once may be chance, such as memory that the system takes back."""
+    for _ in range(3):
+        if await longest_step(work) < max_step_seconds():
+            return False
+    return True
 
 
 async def longest_step(work: Callable[[], Awaitable[object]]) -> float:
@@ -82,13 +96,13 @@ async def longest_step(work: Callable[[], Awaitable[object]]) -> float:
 @tool
 async def list_rows() -> list[dict[str, Any]]:
     """List rows."""
-    return ROWS
+    return rows()
 
 
 @tool
 def list_rows_in_a_thread() -> list[dict[str, Any]]:
     """List rows."""
-    return ROWS
+    return rows()
 
 
 class Row(BaseModel):
@@ -102,25 +116,30 @@ class Page(BaseModel):
     rows: list[Row]
 
 
-PAGE = Page.model_validate({"rows": ROWS})
+@cache
+def page() -> Page:
+    return Page.model_validate({"rows": rows()})
 
 
 @tool
 async def give_model() -> Page:
     """Return a model."""
-    return PAGE
+    return page()
 
 
 @tool
 async def read_text() -> str:
     """Read text."""
-    return TEXT
+    return text()
 
 
 @pytest.mark.parametrize(
     "value",
-    ["\ud800abc" * 1_500_000, Ok("\udc80abc" * 1_500_000), bytes(range(256)) * 40_000],
-    ids=["text", "ok", "bytes"],
+    [
+        pytest.param("\ud800abc" * 1_500_000, id="text"),
+        pytest.param(Ok("\udc80abc" * 1_500_000), id="ok", marks=pytest.mark.slow),
+        pytest.param(bytes(range(256)) * 40_000, id="bytes"),
+    ],
 )
 async def test_large_results_that_are_not_valid_text_do_not_hold_up_the_loop(value: Any) -> None:
     executor = Executor(ToolRegistry([giving(value)]))
@@ -130,12 +149,14 @@ async def test_large_results_that_are_not_valid_text_do_not_hold_up_the_loop(val
     async def work() -> None:
         outcomes.extend(await executor.execute_parallel([Call("second", "give", {})], ToolContext()))
 
-    assert await longest_step(work) < MAX_STEP_SECONDS
+    assert not await holds_up_the_loop(work)
     assert isinstance(outcomes[0].result, Ok)
     assert "\ufffd" in outcomes[0].result.value
 
 
-@pytest.mark.parametrize("name", ["list_rows", "list_rows_in_a_thread", "give_model", "read_text"])
+@pytest.mark.parametrize(
+    "name", ["list_rows", pytest.param("list_rows_in_a_thread", marks=pytest.mark.slow), "give_model", "read_text"]
+)
 @pytest.mark.parametrize("has_journal", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_large_results_do_not_hold_up_the_loop(name: str, has_journal: bool) -> None:
     tools = ToolRegistry([list_rows, list_rows_in_a_thread, give_model, read_text])
@@ -145,16 +166,16 @@ async def test_large_results_do_not_hold_up_the_loop(name: str, has_journal: boo
 
     outcomes: list[Any] = []
 
-    async def work() -> None:
-        outcomes.extend(await executor.execute_parallel([Call("second", name, {})], ctx))
+    async def work() -> None:  # another id each time: the journal would replay the first one
+        outcomes.extend(await executor.execute_parallel([Call(f"again {len(outcomes)}", name, {})], ctx))
 
-    assert await longest_step(work) < MAX_STEP_SECONDS
+    assert not await holds_up_the_loop(work)
     result = outcomes[0].result
     assert isinstance(result, Ok)
     assert isinstance(result.artifact, JsonArtifact)
-    rows = {"rows": ROWS} if name == "give_model" else ROWS
-    assert json.loads(await result.artifact.as_text()) == rows
-    assert result.structured == (None if name == "read_text" else rows)
+    expected = {"rows": rows()} if name == "give_model" else rows()
+    assert json.loads(await result.artifact.as_text()) == expected
+    assert result.structured == (None if name == "read_text" else expected)
 
 
 @pytest.mark.parametrize("name", [pytest.param("list_rows", marks=pytest.mark.slow), "read_text"])
@@ -172,7 +193,7 @@ async def test_masking_secrets_in_large_results_does_not_hold_up_the_loop(name: 
     async def work() -> None:
         outcomes.extend(await executor.execute_parallel([Call("second", name, {})], ctx))
 
-    assert await longest_step(work) < MAX_STEP_SECONDS
+    assert not await holds_up_the_loop(work)
     result = outcomes[0].result
     assert isinstance(result, Ok)
     assert isinstance(result.artifact, JsonArtifact)
@@ -182,17 +203,16 @@ async def test_masking_secrets_in_large_results_does_not_hold_up_the_loop(name: 
 
 
 async def test_json_queries_and_hard_patterns_do_not_hold_up_the_loop() -> None:
-    artifact = JsonArtifact.from_text(TEXT)
-    lines = Artifact.from_text("\n".join("a" * 80 + str(n) for n in range(60_000)))
+    whole, lines = text(), "\n".join("a" * 80 + str(n) for n in range(60_000))
 
-    for work in (
-        artifact.length,
-        partial(artifact.get, "$[5].name"),
-        partial(artifact.get, "$[?search(@.name, '(9|99)+$')].id", limit=20),
-        partial(lines.grep, "(a+)+$b"),
-        partial(lines.grep, "(.*a){12}x"),
+    for work in (  # with an artifact of its own each time: one that was read knows its length
+        lambda: JsonArtifact.from_text(whole).length(),
+        lambda: JsonArtifact.from_text(whole).get("$[5].name"),
+        lambda: JsonArtifact.from_text(whole).get("$[?search(@.name, '(9|99)+$')].id", limit=20),
+        lambda: Artifact.from_text(lines).grep("(a+)+$b"),
+        lambda: Artifact.from_text(lines).grep("(.*a){12}x"),
     ):
-        assert await longest_step(work) < MAX_STEP_SECONDS
+        assert not await holds_up_the_loop(work)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -200,15 +220,15 @@ async def test_reading_the_journal_does_not_hold_up_the_loop(kind: str, tmp_path
     journal = Journal.memory() if kind == "memory" else Journal.sqlite(tmp_path / "journal.sqlite")
     for n in range(10):
         await journal.begin([intent(f"key {n}")])
-        result = {"value": "x", "structured": ROWS[: 130_000 // 10]}
+        result = {"value": "x", "structured": rows()[: 130_000 // 10]}
         await journal.finish([FinishedCall(idempotency_key=f"key {n}", ended_at=datetime.now(UTC), result=result)])
 
     entries: list[Any] = []
 
     async def work() -> None:
-        entries.extend(await journal.list())
+        entries[:] = await journal.list()
 
-    assert await longest_step(work) < MAX_STEP_SECONDS
+    assert not await holds_up_the_loop(work)
     assert [entry.idempotency_key for entry in entries] == [f"key {n}" for n in reversed(range(10))]
     assert (await journal.begin([intent("key 3")]))[0] == entries[6]
 
@@ -240,7 +260,7 @@ async def test_the_journal_does_not_hold_a_large_structured_value() -> None:
 @tool
 async def read_summary() -> Ok:
     """Read a summary."""
-    return Ok("short", structured=ROWS)
+    return Ok("short", structured=rows())
 
 
 @tool
@@ -308,5 +328,5 @@ async def test_unknown_names_among_many_tools_do_not_hold_the_loop() -> None:
     async def work() -> None:
         outcomes.extend(await Executor(registry).execute_parallel(calls, ToolContext()))
 
-    assert await longest_step(work) < MAX_STEP_SECONDS
+    assert not await holds_up_the_loop(work)
     assert all("did you mean" in each.result.error for each in outcomes[:100] if isinstance(each.result, Err))

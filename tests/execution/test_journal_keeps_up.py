@@ -1,11 +1,12 @@
 """When a batch writes to its journal: soon, in groups, without delaying calls, and also during cancellation."""
 
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
-from spindle import Err, Executor, Journal, ToolContext, ToolRegistry
+from spindle import CallOutcome, Err, Executor, Journal, ToolContext, ToolRegistry
 from spindle.execution import Retries
 from tests.execution.calling import call, counting, err, execute, giving, make, ok, raising
 from tests.execution.journals import WatchedStore
@@ -188,20 +189,23 @@ async def test_answers_that_are_being_written_when_the_caller_leaves_are_written
     assert await states_of(store.journal) == {"c1": ("finished", None, 1)}
 
 
+@pytest.mark.one_loop  # waits for the deadlines
 async def test_a_call_that_took_too_long_is_finished_as_such(place: Place) -> None:
     async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
         await anyio.sleep_forever()
 
+    outcomes: list[CallOutcome] = []
     async with place.journal() as journal:
-        await execute([make("hang", hang, timeout_seconds=1)], [call("hang")], journal=journal)
-        outcomes = await execute(
-            [make("late", hang, idempotent=True)],
-            [call("late", {}, "c2"), call("late", {"n": 1}, "c3")],
-            journal=journal,
-            batch_timeout_seconds=0.5,
-            concurrency=1,
-            retries=Retries(times=1),
-        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(execute, journal=journal), [make("hang", hang, timeout_seconds=1)], [call("hang")])
+            outcomes = await execute(
+                [make("late", hang, idempotent=True)],
+                [call("late", {}, "c2"), call("late", {"n": 1}, "c3")],
+                journal=journal,
+                batch_timeout_seconds=1,
+                concurrency=1,
+                retries=Retries(times=1),
+            )
         states = await states_of(journal)
 
     assert [err(each).code for each in outcomes] == ["timed_out"] * 2

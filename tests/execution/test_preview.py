@@ -187,7 +187,7 @@ def test_a_hostile_key_is_shown_in_part() -> None:
     assert any(key.endswith("… (10000 chars)") for key in shown)
 
 
-@pytest.mark.parametrize("cap", [40, 500, 80_000])
+@pytest.mark.parametrize("cap", [40, 500, pytest.param(80_000, marks=pytest.mark.slow)])
 def test_nesting_has_no_end_but_the_preview_has(cap: int) -> None:
     endless: list[Any] = [1]
     endless.append(endless)

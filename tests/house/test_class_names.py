@@ -4,6 +4,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from tests.house.sources import parse
+
 ALLOWED = {
     "Executor": "spindle.blocking offers the same API without an event loop, under the same names",
     "TurnRunner": "as Executor",
@@ -17,7 +19,7 @@ def modules_by_class(root: Path) -> dict[str, list[str]]:
     """Return the modules that define each class at their top level."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted((root / "src").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parse(path).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(path.relative_to(root / "src").as_posix())
     return found

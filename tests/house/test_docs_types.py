@@ -58,6 +58,7 @@ def test_mypy_finds_no_error_in_the_examples(tmp_path: Path) -> None:
     assert run_mypy(tmp_path, options=["--check-untyped-defs"]) == []
 
 
+@pytest.mark.slow  # starts both checkers, as the tests before it
 def test_errors_are_reported_with_the_lines_of_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Title\n\n```python\ndone: int = await undefined()\ndone = 'text'\n```\n", encoding="utf-8")

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.house.sources import parse_text, walk_statements
+
 PUBLIC_MODULES = {
     "spindle.blocking",
     "spindle.bridges.frameworks.langchain",
@@ -50,7 +52,7 @@ def offered(package: str) -> list[str]:
 
 def imports(code: str) -> Iterator[tuple[str, str]]:
     """Yield the modules of ours and the names that `code` imports."""
-    for node in ast.walk(ast.parse(code)):
+    for node in walk_statements(parse_text(code)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "spindle":
             yield from ((node.module, alias.name) for alias in node.names)
 

@@ -12,6 +12,7 @@ import pytest
 
 from spindle import errors
 from spindle.errors import SpindleError
+from tests.house.sources import parse, walk_statements
 
 
 def tree_of(kind: type[SpindleError]) -> Iterator[type[SpindleError]]:
@@ -95,7 +96,7 @@ def test_every_public_error_is_defined_in_the_one_file(root: Path) -> None:
         f"{path.relative_to(root)}: {node.name}"
         for path in sorted((root / "src").rglob("*.py"))
         if path.parent.name != "errors"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in walk_statements(parse(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         if any(re.search(r"(Error|Exception)$", ast.unparse(base)) for base in node.bases)
     ]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.sources import parse, walk_statements
+
 HEAVY = [
     "docstring_parser",
     "duckdb",
@@ -109,7 +111,7 @@ def test_importing_the_door_loads_nothing_heavy(statement: str) -> None:
 
 def worldly(path: Path) -> Iterator[str]:
     """Yield the places where a module uses disk, network, processes or one kind of event loop."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parse(path)
     awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
     for node in ast.walk(tree):
         match node:
@@ -142,7 +144,7 @@ def trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
     """Yield every module of the package by its path."""
     package = root / "src" / "spindle"
     for path in sorted(package.rglob("*.py")):
-        yield path.relative_to(package).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(package).as_posix(), parse(path)
 
 
 def is_import_by_name(node: ast.AST) -> bool:
@@ -165,11 +167,11 @@ def test_no_other_module_imports_by_name(root: Path) -> None:
 
 def own_imports_inside_functions(tree: ast.Module) -> list[int]:
     """Return the lines that import our own modules inside functions."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    functions = [node for node in walk_statements(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return [
         node.lineno
         for function in functions
-        for node in ast.walk(function)
+        for node in walk_statements(function)
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "spindle"
     ]
 

@@ -1,7 +1,7 @@
 """Files that the repository must have, and texts that it must not contain."""
 
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -72,6 +72,8 @@ def test_no_module_has_a_vague_name(root: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="signatures are printed differently by other Pythons")
 def test_the_reference_of_public_names_is_up_to_date(root: Path) -> None:
-    done = subprocess.run([sys.executable, root / ".ci" / "names.py", "--check"], check=False, timeout=50)
+    program = runpy.run_path(
+        str(root / ".ci" / "names.py")
+    )  # here, where the packages are loaded: an import of all takes seconds
 
-    assert done.returncode == 0
+    assert (root / "docs" / "names.md").read_text(encoding="utf-8") == program["page"](), "run `make names`"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from tests.house.sources import parse, parse_text, walk_statements
+
 MAX_MODULE_LINES = 400
 MAX_TEST_MODULE_LINES = 800
 """A module has one test file, so that its tests are found by its name."""
@@ -25,7 +27,8 @@ def _measured(root: Path) -> Iterator[tuple[str, int, int]]:
         for path in sorted((root / folder).rglob("*.py")):
             name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
             yield name, len(text.splitlines()), MAX_TEST_MODULE_LINES if folder == "tests" else MAX_MODULE_LINES
-            for node in ast.walk(ast.parse(text)):
+            tree = parse(path) if folder == "src" else parse_text(text)
+            for node in walk_statements(tree):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     assert node.end_lineno is not None
                     yield f"{name}::{node.name}", node.end_lineno - node.lineno + 1, MAX_FUNCTION_LINES

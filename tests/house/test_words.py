@@ -7,6 +7,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.house.sources import parse_text
+
 DIALECT = re.compile(
     r"\b(told|untold|whoever|whomever|somebody|nobody|strangers?'?|be had|so many|so much as|witness(es)?"
     r"|who (leaves|asks|comes|gives|says)|what is none)\b"
@@ -33,7 +35,7 @@ SETTINGS = (
 
 def prose_of_code(text: str) -> Iterator[str]:
     """Yield the docstrings, messages and comments of a module."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_text(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.value
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -43,7 +45,7 @@ def prose_of_code(text: str) -> Iterator[str]:
 
 def prose_of_test(text: str) -> Iterator[str]:
     """Yield the docstrings, comments and names of a test module; its other strings are data."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_text(text)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(docstring))):
                 yield docstring
@@ -66,13 +68,21 @@ def find_dialect(text: str) -> list[str]:
     return [match[0] for match in DIALECT.finditer(PLAIN.sub("", text))]
 
 
+def may_have_dialect(text: str) -> bool:
+    """Return whether the prose of a module can hold a dialect word: most cannot, and parsing them all takes seconds."""
+    joined = re.sub(r"[\"'][\s\\]*[a-z]{0,2}[\"']", "", text, flags=re.IGNORECASE)  # literals that Python joins
+    return any(DIALECT.search(each.replace("_", " ")) for each in (text, joined))
+
+
 def prose(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the prose of every file that has to be plain."""
     for folder in CODE:
         for path in sorted((root / folder).rglob("*.py")):
-            yield path, "\n".join(prose_of_code(path.read_text(encoding="utf-8")))
+            if may_have_dialect(text := path.read_text(encoding="utf-8")):
+                yield path, "\n".join(prose_of_code(text))
     for path in sorted((root / "tests").rglob("*.py")):
-        yield path, "\n".join(prose_of_test(path.read_text(encoding="utf-8")))
+        if may_have_dialect(text := path.read_text(encoding="utf-8")):
+            yield path, "\n".join(prose_of_test(text))
     for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")]):
         yield path, prose_of_page(path.read_text(encoding="utf-8"))
     for name in SETTINGS:
@@ -90,6 +100,10 @@ def test_a_dialect_word_is_found_in_prose_and_ignored_in_examples() -> None:
     test = 'def test_it_is_told() -> None:\n    """Be had."""\n    x = "told of data"  # whoever\n'
     page = "A set is no list. There is no list. `told`\n```python\ntold = 1\n```\n"
 
+    joined = 'x = "a set is "\\\n    f"no list"\n'
+
+    assert all(map(may_have_dialect, (module, test, joined, "def who_asks() -> None: ...")))
+    assert not may_have_dialect("def test_a_set() -> None: ...")
     assert find_dialect("\n".join(prose_of_code(module))) == ["told", "nobody"]
     assert sorted(find_dialect("\n".join(prose_of_test(test)))) == ["Be had", "told", "whoever"]
     assert find_dialect(prose_of_page(page)) == ["is no list"]

@@ -238,7 +238,14 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("html", HOSTILE.values(), ids=HOSTILE)
+LONG = {"rows", "a little deep", "angles"}
+"""About a second each."""
+
+
+@pytest.mark.parametrize(
+    "html",
+    [pytest.param(html, id=name, marks=[pytest.mark.slow] if name in LONG else []) for name, html in HOSTILE.items()],
+)
 def test_a_hostile_page_ends_soon(html: str) -> None:
     with bounded_cpu(30):
         markdown(html)

@@ -172,7 +172,9 @@ def test_two_keys_that_are_one_key_in_json_are_refused(write: Callable[[Any], by
     assert refusal(write, {"a": {"\ud83d\ude00": 1, "\U0001f600": 2}}).path == "$.a"
 
 
-@pytest.mark.parametrize("depth", [1, 100, 250, 254, 255, 256, 500, 999, 1000, 5000, 100_000])
+@pytest.mark.parametrize(
+    "depth", [1, 100, 250, 254, 255, 256, 500, 999, 1000, 5000, pytest.param(100_000, marks=pytest.mark.slow)]
+)
 def test_deep_nesting_does_not_overflow(write: Callable[[Any], bytes], depth: int) -> None:
     value: Any = []
     for _ in range(depth):

@@ -342,7 +342,14 @@ def count_lines(path: Path) -> Counter[str]:
 
 
 @pytest.mark.one_loop
-@pytest.mark.parametrize("die_at", ["model 0", "before 1", "after 2", "after 3", "model 3"])
+@pytest.mark.parametrize(
+    "die_at",
+    [
+        "after 2",
+        "model 3",
+        *(pytest.param(point, marks=pytest.mark.slow) for point in ("model 0", "before 1", "after 3")),
+    ],
+)
 async def test_a_killed_turn_is_resumed_from_the_journal_alone(anyio_backend: str, tmp_path: Path, die_at: str) -> None:
     with start(anyio_backend, tmp_path, die_at, "run") as process:
         assert process.wait(60) == -signal.SIGKILL
@@ -360,7 +367,9 @@ async def test_a_killed_turn_is_resumed_from_the_journal_alone(anyio_backend: st
 
 
 @pytest.mark.one_loop
-@pytest.mark.parametrize("die_at", ["before 4", "after 4", "model 4"])
+@pytest.mark.parametrize(
+    "die_at", ["after 4", *(pytest.param(point, marks=pytest.mark.slow) for point in ("before 4", "model 4"))]
+)
 async def test_a_resumed_turn_that_is_killed_is_resumed_again(anyio_backend: str, tmp_path: Path, die_at: str) -> None:
     for action, point in (("run", "never"), ("answer", die_at)):
         with start(anyio_backend, tmp_path, point, action) as process:
@@ -373,9 +382,12 @@ async def test_a_resumed_turn_that_is_killed_is_resumed_again(anyio_backend: str
 
 
 @pytest.mark.one_loop
-async def test_a_turn_that_is_killed_at_any_instant_repeats_no_effect(anyio_backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+async def test_a_turn_that_is_killed_at_any_instant_repeats_no_effect(
+    anyio_backend: str, tmp_path: Path, kills: int
+) -> None:
     chance, action = random.Random(anyio_backend), "run"
-    for _ in range(4):
+    for _ in range(kills):
         before = sum(count_lines(tmp_path / "asked").values())
         with start(anyio_backend, tmp_path, "never", action) as process:
             wait_until(

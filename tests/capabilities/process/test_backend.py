@@ -9,6 +9,7 @@ import pytest
 
 from spindle.capabilities.declare import CallScope
 from spindle.capabilities.process.backend import ProcessBackend
+from spindle.capabilities.process.policy import Finished
 from spindle.errors import (
     ArgumentsTooLongError,
     CapabilityError,
@@ -43,29 +44,32 @@ async def test_a_signal_is_distinguished_from_an_exit_code(tmp_path: Path) -> No
     assert (looks_killed.exit_code, looks_killed.signal) == (137, None)
 
 
-async def test_a_timeout_is_distinguished_from_both_and_keeps_the_output(tmp_path: Path) -> None:
-    done = await run_python(
-        handle(tmp_path), "import time; print('begun', flush=True); time.sleep(60)", timeout_seconds=3
-    )
-
-    assert (done.exit_code, done.signal, done.timed_out, done.ok) == (None, signal.SIGTERM, True, False)
-    assert done.stdout == "begun\n"
+TOO_LONG = {
+    "sleeps": "import time; print('begun', flush=True); time.sleep(60)",
+    "tidies up": "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(5)); print('on'); time.sleep(60)",
+    "ignores it": HOLD + "import signal; signal.signal(15, signal.SIG_IGN); hold('lock'); time.sleep(60)",
+}
 
 
-async def test_a_command_may_tidy_up_in_the_grace_it_has(tmp_path: Path) -> None:
-    code = "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(5)); print('on', flush=True); time.sleep(60)"
+async def test_a_command_that_takes_too_long_may_tidy_up_or_is_killed(tmp_path: Path) -> None:
+    ended: dict[str, Finished] = {}
 
-    done = await run_python(handle(tmp_path, grace_seconds=60), code, timeout_seconds=3)
+    async def run(name: str, grace_seconds: float) -> None:
+        process = handle(tmp_path, grace_seconds=grace_seconds)
+        ended[name] = await run_python(process, TOO_LONG[name], timeout_seconds=3)
 
-    assert (done.exit_code, done.signal, done.timed_out) == (5, None, True)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:  # at once, since each one waits for its timeout
+            for name, grace_seconds in (("sleeps", 60), ("tidies up", 60), ("ignores it", 0.1)):
+                tasks.start_soon(run, name, grace_seconds)
 
-
-async def test_a_command_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
-    code = HOLD + "import signal; signal.signal(15, signal.SIG_IGN); hold('lock'); time.sleep(60)"
-
-    done = await run_python(handle(tmp_path, grace_seconds=0.1), code, timeout_seconds=3)
-
-    assert (done.exit_code, done.signal, done.timed_out) == (None, signal.SIGKILL, True)
+    assert {name: (done.exit_code, done.signal) for name, done in ended.items()} == {
+        "sleeps": (None, signal.SIGTERM),
+        "tidies up": (5, None),
+        "ignores it": (None, signal.SIGKILL),
+    }
+    assert all(done.timed_out and not done.ok for done in ended.values())
+    assert ended["sleeps"].stdout == "begun\n"
     assert not is_held(tmp_path / "lock")
 
 

@@ -80,6 +80,7 @@ async def test_cancelling_leaves_no_descendant(left: str, kind: SandboxKind, tmp
     assert not is_held(tmp_path / "lock")
 
 
+@pytest.mark.slow  # waits for the timeout; cancelling ends it in the same way
 async def test_a_daemon_does_not_outlive_a_timeout(kind: SandboxKind, tmp_path: Path) -> None:
     with anyio.fail_after(30):
         done = await run_python(

@@ -299,7 +299,7 @@ async def kill_and_check(workers: Workers, *, rounds: int) -> int:
 
 
 async def test_processes_that_share_a_journal_are_killed_and_nothing_is_lost(workers: Workers) -> None:
-    assert await kill_and_check(workers, rounds=5)
+    assert await kill_and_check(workers, rounds=3)
 
 
 @pytest.mark.slow

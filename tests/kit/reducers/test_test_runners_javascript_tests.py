@@ -88,7 +88,7 @@ test("comes later", { skip: true }, () => {});
 """
 
 
-@pytest.mark.parametrize("reporter", ["tap", "spec"])
+@pytest.mark.parametrize("reporter", ["spec", pytest.param("tap", marks=pytest.mark.slow)])
 def test_node_test_keeps_the_names_of_failing_tests(
     shell: Shell, tmp_path: Path, need: Callable[[str], None], reporter: str
 ) -> None:

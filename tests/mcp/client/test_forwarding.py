@@ -81,7 +81,7 @@ async def test_a_frozen_server_is_found_out_and_started_again() -> None:
         assert text_of(await call(servers, "mcp__h__ok")) == "ok"
 
 
-@pytest.mark.parametrize("tool", ["flood", "flood_id_last"])
+@pytest.mark.parametrize("tool", ["flood", pytest.param("flood_id_last", marks=pytest.mark.slow)])
 async def test_a_flood_fails_its_own_call_at_once_and_no_other(tool: str) -> None:
     async with connected(hostile()) as servers:
         flooded, fine = await calls(servers, (f"mcp__h__{tool}", {}), ("mcp__h__ok", {}))

@@ -19,8 +19,6 @@ from tests.mcp.upstreams import is_alive
 
 pytestmark = pytest.mark.anyio
 
-both_revisions = pytest.mark.parametrize("mode", [LEGACY, MODERN])
-
 MISDEEDS: dict[str, str | None] = {
     "chatter": None,
     "crash": "execution_failed",
@@ -44,7 +42,7 @@ def anyio_backend() -> str:
     return "asyncio"  # uvicorn supports only asyncio
 
 
-@both_revisions
+@pytest.mark.parametrize("mode", [MODERN, pytest.param(LEGACY, marks=pytest.mark.slow)])
 async def test_every_misdeed_ends_its_own_call_and_harms_no_other(mode: str, tmp_path: Path) -> None:
     config = hostile("bad", timeout_seconds=3) + hostile("good")
     codes: dict[str, str | None] = {}

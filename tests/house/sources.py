@@ -1,0 +1,38 @@
+"""The modules of the repository, parsed once for all house tests of a process."""
+
+import ast
+import gc
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def parse_text(text: str) -> ast.Module:
+    """Parse a module; the collector would look at all nodes again and again meanwhile, and find nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    """Return the tree of a module of `src`, which most house tests look at; callers must not change it."""
+    return parse_text(path.read_text(encoding="utf-8"))
+
+
+def walk_statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Yield every statement below a node, without looking into expressions, which hold none."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        for name in _BLOCKS:
+            for each in getattr(node, name, ()):
+                todo.append(each)
+                if isinstance(each, ast.stmt):
+                    yield each
