@@ -230,7 +230,7 @@ async def test_a_result_is_given_at_its_deadline_while_the_disk_still_writes_it_
     store.may_finish = anyio.Event()
     ctx = ToolContext("s1")
     ctx.events.on("warning", warnings.append)
-    tool = giving("there in time", timeout_seconds=0.1)
+    tool = giving("there in time", timeout_seconds=0.5)
     executor = Executor(ToolRegistry([tool]), journal=store.journal)
 
     with anyio.fail_after(30):

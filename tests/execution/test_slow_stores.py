@@ -16,7 +16,8 @@ from tests.execution.journals import WatchedStore
 
 pytestmark = pytest.mark.anyio
 
-SOON = 0.2
+SOON = 0.4
+"""Some of these calls have to be answered before."""
 LONG = "line\n" * 100_000
 
 
@@ -226,7 +227,7 @@ async def test_a_result_that_is_spooled_in_time_is_shown_as_such_beside_one_that
     spool = SecondIsSlow()
     calls = [call("give"), call("give", {"n": 1}, "c2"), call("give", {"n": 2}, "c3")]
     with anyio.fail_after(30):
-        outcomes = await execute([giving(LONG, timeout_seconds=SOON)], calls, spool=spool, budget=Budget(chars=300))
+        outcomes = await execute([giving(LONG, timeout_seconds=1)], calls, spool=spool, budget=Budget(chars=300))
         spool.may_write.set()
 
     assert [f"[truncated — {len(LONG)} chars total]" in ok(each).value for each in outcomes] == [True] * 3

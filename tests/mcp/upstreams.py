@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import anyio
 from spindle import Call, CallOutcome, Events, Executor, ToolContext
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
+from tests.bounds import wait_until
 
 SERVERS = Path(__file__).parent / "servers"
 IN_TIME = 60
@@ -143,3 +144,9 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def wait_for_ends(pids: Iterable[int | str]) -> None:
+    """Wait until processes have ended: one that was killed is there until the kernel has taken it away."""
+    numbers = [int(pid) for pid in pids]
+    wait_until(lambda: not any(map(is_alive, numbers)), lambda: f"of the processes {numbers}")

@@ -148,6 +148,7 @@ async def test_a_call_waits_for_a_server_that_starts_slowly_only_until_its_deadl
     spec = hostile("--mute-later", log=tmp_path / "log", start_timeout_seconds=3600, timeout_seconds=0.5)
     async with connected(spec, clock=HandClock()) as servers:
         await call(servers, "mcp__h__crash")
+        await changed_to(servers, lambda: servers.status()[0].state != "ready")
 
         outcome = await call(servers, "mcp__h__ok")
 

@@ -72,7 +72,7 @@ async def test_a_call_to_a_hanging_server_ends_at_its_deadline_and_is_cancelled(
 
 @pytest.mark.slow
 async def test_a_frozen_server_is_found_out_and_started_again() -> None:
-    async with connected(hostile(timeout_seconds=0.3, start_timeout_seconds=3)) as servers:
+    async with connected(hostile(timeout_seconds=2, start_timeout_seconds=5)) as servers:
         await call(servers, "mcp__h__ok")
         outcomes = await calls(servers, *[("mcp__h__freeze", {"say": "x" * 100_000})] * 3)
         assert [error_of(outcome).code for outcome in outcomes] == ["timed_out"] * 3

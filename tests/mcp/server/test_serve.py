@@ -21,7 +21,7 @@ from spindle.cli.commands.journal import CallFilter, read_calls
 from tests.bounds import wait_until
 from tests.mcp.gateways import IN_TIME, LEGACY, MODERN, PLAIN, SERVERS, code_of, hostile, text_of
 from tests.mcp.serving import COMMAND, chosen_config, serving
-from tests.mcp.upstreams import is_alive
+from tests.mcp.upstreams import wait_for_ends
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -104,7 +104,7 @@ async def test_a_call_that_runs_may_end_and_no_other_begins(mode: str, number: s
     assert late == "not_available"
     assert text_of(outcome[0]) == "held to the end"
     assert await recorded(tmp_path, "hold") == [("finished", None)]
-    assert not any(is_alive(pid) for pid in pids)
+    wait_for_ends(pids)
 
 
 @both_revisions
@@ -120,7 +120,7 @@ async def test_a_call_that_does_not_end_is_cancelled_answered_and_recorded(
     assert code_of(outcome[0]) == "cancelled"
     assert (tmp_path / "cancelled").exists()
     assert await recorded(tmp_path, "hold") == [("finished", "cancelled")]
-    assert not any(is_alive(pid) for pid in pids)
+    wait_for_ends(pids)
 
 
 @both_revisions
@@ -134,7 +134,7 @@ async def test_a_second_signal_ends_at_once(mode: str, tmp_path: Path) -> None:
     assert code == 0
     assert code_of(outcome[0]) == "cancelled"
     assert await recorded(tmp_path, "hold") == [("finished", "cancelled")]
-    assert not any(is_alive(pid) for pid in pids)
+    wait_for_ends(pids)
 
 
 class Pipe:
@@ -200,7 +200,7 @@ def test_closing_the_pipe_ends_the_server_and_its_upstream(tmp_path: Path) -> No
 
     assert code == 0
     assert len(pids) == 2
-    assert not any(is_alive(int(pid)) for pid in pids)
+    wait_for_ends(pids)
 
 
 def test_a_call_that_runs_when_the_pipe_is_closed_is_cancelled_and_recorded(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_signal_lets_the_call_of_a_pipe_end(number: signal.Signals, tmp_path: 
     assert code == 0
     assert answer["content"][0]["text"] == "held to the end"
     assert anyio.run(recorded, tmp_path, "hold") == [("finished", None)]
-    assert not any(is_alive(int(pid)) for pid in pids)
+    wait_for_ends(pids)
 
 
 @pytest.mark.parametrize("signals", [1, 2])

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.mcp.gateways import IN_TIME, LEGACY, MODERN, PLAIN, code_of, entry, hostile, inside, names_of, text_of
 from tests.mcp.serving import serving
-from tests.mcp.upstreams import is_alive
+from tests.mcp.upstreams import wait_for_ends
 
 pytestmark = pytest.mark.anyio
 
@@ -187,7 +188,7 @@ async def test_a_required_server_that_falls_fails_the_health_page_until_it_is_up
     assert code_of(again) in (None, "not_available", "execution_failed")
     [up] = reported["servers"]
     assert (up["state"], up["restarts"]) == ("ready", 1)
-    assert not any(is_alive(int(pid)) for pid in pids)
+    wait_for_ends(pids)
 
 
 @pytest.mark.slow
@@ -206,6 +207,8 @@ async def test_a_server_that_never_starts_does_not_delay_the_others(tmp_path: Pa
 
 STORM_SECONDS = 20
 STORM_CLIENTS = 16
+STORM_CALLS = 12
+"""At least, of each client, also where the machine is busy with other things."""
 CALM = ("ok", "chatter", "twice", "bomb", "own_error", "lie", "no_result")
 WILD = (*CALM, "crash", "hang", "flood", "grow", "stderr", "forged")
 
@@ -213,11 +216,12 @@ WILD = (*CALM, "crash", "hang", "flood", "grow", "stderr", "forged")
 async def _storm(address: str, mode: str, until: float, chance: random.Random, outcomes: Counter[Any]) -> None:
     """One client that calls and calls; each call has one outcome, within its time."""
     async with Client(streamable_http_client(address), mode=mode) as client:
-        while anyio.current_time() < until:
+        calls = count()
+        while next(calls) < STORM_CALLS or anyio.current_time() < until:
             server = chance.choice(["good", "wild", "wild", "wild"])
             tool = chance.choice(CALM if server == "good" else WILD)
             arguments = {"name": f"tool_{chance.randrange(5)}"} if tool == "grow" else {}
-            with anyio.fail_after(30):
+            with anyio.fail_after(IN_TIME):
                 outcome = await client.call_tool(f"mcp__{server}__{tool}", arguments)
             outcomes[server, tool, code_of(outcome)] += 1
 
@@ -233,7 +237,10 @@ async def test_a_storm_of_misdeeds_leaves_the_gateway_up_and_the_good_server_unt
             for n in range(STORM_CLIENTS):
                 mode = LEGACY if n % 2 else MODERN
                 tasks.start_soon(_storm, address, mode, until, random.Random(n), outcomes)
-        status, reported = await health(address)
+        with anyio.fail_after(IN_TIME):
+            while (await health(address))[1]["running_calls"]:  # a call is counted until its answer was sent
+                await anyio.sleep(0.05)
+        status, _ = await health(address)
         async with Client(streamable_http_client(address), mode=MODERN) as client:
             pids = text_of(await client.call_tool("mcp__good__child", {})).split()
         process.send_signal(signal.SIGTERM)
@@ -243,7 +250,6 @@ async def test_a_storm_of_misdeeds_leaves_the_gateway_up_and_the_good_server_unt
     wrong = {key: count for key, count in outcomes.items() if key[0] == "good" and key[2] != allowed.get(key[1])}
     assert not wrong
     assert {code for _, _, code in outcomes} <= {None, "execution_failed", "timed_out", "not_available"}
-    assert sum(outcomes.values()) > 10 * STORM_CLIENTS
+    assert sum(outcomes.values()) >= STORM_CALLS * STORM_CLIENTS
     assert status == 200
-    assert reported["running_calls"] == 0
-    assert not any(is_alive(int(pid)) for pid in pids)
+    wait_for_ends(pids)
