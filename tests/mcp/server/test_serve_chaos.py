@@ -238,7 +238,8 @@ async def test_a_storm_of_misdeeds_leaves_the_gateway_up_and_the_good_server_unt
                 mode = LEGACY if n % 2 else MODERN
                 tasks.start_soon(_storm, address, mode, until, random.Random(n), outcomes)
         with anyio.fail_after(IN_TIME):
-            while (await health(address))[1]["running_calls"]:  # a call is counted until its answer was sent
+            # A call is counted until its answer was sent.
+            while (await health(address))[1]["running_calls"]:  # noqa: ASYNC110 - the page has no notification
                 await anyio.sleep(0.05)
         status, _ = await health(address)
         async with Client(streamable_http_client(address), mode=MODERN) as client:
