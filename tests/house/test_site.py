@@ -226,7 +226,7 @@ def test_search_finds_a_page(address: str, context: BrowserContext) -> None:
     result = page.locator("a[href*='h=truncated']").first
     result.click()
 
-    expect(page.locator("article mark").first).to_contain_text(re.compile("truncated", re.IGNORECASE))
+    expect(page.locator("article mark").first).to_contain_text(re.compile("truncated", re.IGNORECASE), timeout=30_000)
 
 
 @needs_browser
