@@ -29,7 +29,7 @@ def runner(*script: Any, **settings: Any) -> TurnRunner:
     return TurnRunner(executor_callback=ScriptedModel(*script), tools=[pay, choose], **settings)
 
 
-PAY = Call("c1", "pay", {"amount": 5, "card": "4111"})
+PAY = Call("c1", "pay", {"amount": 5, "card": "card 4111"})
 
 
 @pytest.mark.parametrize("on_wait", [None, "answer"])
@@ -57,7 +57,7 @@ async def test_with_wait_an_approval_is_a_gate(answer: Any) -> None:
     assert record.code == (None if answer is True else "denied")
     assert answer in (True, False) or answer in record.results
     assert seen[0].payload["tool"] == "pay"
-    assert "4111" not in repr(seen[0])
+    assert "card 4111" not in repr(seen[0])  # digits alone may be in an id or a time
 
 
 async def test_an_approval_that_waits_ends_with_the_turn() -> None:
