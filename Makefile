@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 READY := $(VENV)/.ready
 BUILDING := $(VENV)/.building
-# All tests of a file run in one worker, so that their shared fixtures are created once.
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
+# All tests of a file run in one worker, so that their shared fixtures are created once. tests/conftest.py orders files.
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Keep compiled modules: the tests start many programs, and some machines set this variable to compile each time.
 export PYTHONDONTWRITEBYTECODE :=

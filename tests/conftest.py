@@ -24,6 +24,26 @@ ONE_LOOP_FOLDERS = {
 trio too. The core has both in `make test`: tests/execution, tests/turns and tests/journal.
 """
 
+LONG_FILES = (
+    "cli/test_hostile_inputs.py",
+    "mcp/server/test_serve_load.py",
+    "mcp/test_conformance.py",
+    "engines/test_temporal.py",
+    "engines/test_dbos.py",
+    "engines/test_embedded.py",
+    "house/test_docs_types.py",
+    "house/test_user_types.py",
+    "house/test_site.py",
+    "mcp/server/test_serve_chaos.py",
+    "benchmarks/test_peers.py",
+    "journal/backends/test_sqlite_recovery.py",
+    "journal/backends/test_postgres_processes.py",
+    "execution/test_crashes.py",
+    "execution/test_event_loop.py",
+    "turns/test_resumption.py",
+)
+"""Files that run first: one that takes minutes at the end would leave the other processes without work."""
+
 register_profiles()
 
 # Started in the background, or by nohup, the tests have signals ignored, and programs under test would inherit that.
@@ -52,6 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("fuzz")
         if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_folders(item) & ONE_LOOP_FOLDERS):
             item.add_marker("slow")
+    items.sort(key=_get_turn)
+
+
+def _get_turn(item: pytest.Item) -> int:
+    place = item.path.relative_to(HERE).as_posix()
+    return LONG_FILES.index(place) if place in LONG_FILES else len(LONG_FILES)
 
 
 def _get_folders(item: pytest.Item) -> set[str]:
