@@ -49,7 +49,7 @@ async def serve_health_and_metrics(engine: EngineProcesses) -> None:
     (line,) = [each for each in worker.read_log().splitlines() if each.startswith("Status: ")]
     url = line.removeprefix("Status: ").strip()
     await case.ask(case.call("note", "a"))
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=60, trust_env=False) as client:
         health = await client.get(url)
         metrics = await client.get(url.replace("/health", "/metrics"))
     assert (health.status_code, json.loads(health.text)["status"]) == (200, "ok")

@@ -14,7 +14,7 @@ async def test_requests_are_answered_in_order_and_kept() -> None:
         WireServer.playing(
             json_answer({"n": 1}), json_answer({"n": 2}, status=429, headers={"retry-after": "1"})
         ) as server,
-        httpx2.AsyncClient() as client,
+        httpx2.AsyncClient(timeout=60) as client,
     ):
         first = await client.post(f"{server.url}/v1/a", json={"x": 1})
         second = await client.get(f"{server.url}/v1/b")
@@ -29,7 +29,7 @@ async def test_requests_are_answered_in_order_and_kept() -> None:
 async def test_a_cut_stream_ends_without_its_end() -> None:
     whole = sse_answer([{"type": "a"}, "not json"], is_named=True, end="[DONE]")
     cut = sse_answer([{"type": "a"}, "not json"], is_named=True, end="[DONE]", cut_after=30)
-    async with WireServer.playing(whole, cut) as server, httpx2.AsyncClient() as client:
+    async with WireServer.playing(whole, cut) as server, httpx2.AsyncClient(timeout=60) as client:
         got = await client.get(server.url)
         assert got.text == 'event: a\ndata: {"type": "a"}\n\ndata: not json\n\ndata: [DONE]\n\n'
         with pytest.raises(httpx2.RemoteProtocolError):

@@ -192,7 +192,7 @@ async def test_a_page_in_a_browser_cannot_reach_the_server(headers: dict[str, st
 
 
 async def test_an_allowed_origin_comes_in() -> None:
-    async with served(allowed_origins=["https://page.example"]) as address, httpx.AsyncClient() as http:
+    async with served(allowed_origins=["https://page.example"]) as address, httpx.AsyncClient(timeout=60) as http:
         where = address.removesuffix("/mcp") + "/health"
         answer = await http.get(where, headers={"Origin": "https://page.example"})
 
@@ -200,7 +200,7 @@ async def test_an_allowed_origin_comes_in() -> None:
 
 
 async def test_the_health_page_says_more_to_who_has_a_token() -> None:
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         where = address.removesuffix("/mcp") + "/health"
         anonymous = (await http.get(where)).json()
         known = (await http.get(where, headers={"Authorization": f"Bearer {READER}"})).json()
@@ -210,7 +210,7 @@ async def test_the_health_page_says_more_to_who_has_a_token() -> None:
 
 
 async def test_a_request_that_is_too_large_is_refused() -> None:
-    async with served() as address, httpx.AsyncClient() as http:
+    async with served() as address, httpx.AsyncClient(timeout=60) as http:
         answer = await http.post(address, content=b"x" * (5 << 20), headers={"content-type": "application/json"})
 
     assert answer.status_code == 413
@@ -274,7 +274,10 @@ async def test_a_small_answer_is_not_delayed_by_nagles_algorithm(monkeypatch: py
 @pytest.mark.parametrize("token", [None, READER], ids=["no tokens", "a token"])
 async def test_nothing_is_kept_of_a_session_that_was_ended(token: str | None) -> None:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with served(tokens=TOKENS if token else {}) as address, httpx.AsyncClient(headers=headers) as http:
+    async with (
+        served(tokens=TOKENS if token else {}) as address,
+        httpx.AsyncClient(headers=headers, timeout=60) as http,
+    ):
         where = address.removesuffix("/mcp") + "/health"
         async with client_of(address, "legacy", token) as client:
             await client.call_tool("lines", {"count": 1})
@@ -288,7 +291,7 @@ async def test_a_session_is_ended_by_its_own_client_alone() -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     accept = {"accept": "application/json, text/event-stream"}
     reader, writer = ({"Authorization": f"Bearer {each}"} for each in (READER, WRITER))
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient(headers=accept) as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(headers=accept, timeout=60) as http:
 
         async def send(method: str, headers: dict[str, str], params: Any) -> httpx.Response:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -343,7 +346,7 @@ async def test_a_call_lists_no_tools() -> None:
     [({"Mcp-Param-Region": "north"}, 200), ({"Mcp-Param-Region": "south"}, 400), ({}, 400)],
 )
 async def test_the_headers_of_a_call_must_repeat_its_arguments(header: dict[str, str], status: int) -> None:
-    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         answer = await store_north(http, address, WRITER, header)
 
     assert answer.status_code == status
@@ -351,7 +354,7 @@ async def test_the_headers_of_a_call_must_repeat_its_arguments(header: dict[str,
 
 
 async def test_the_headers_of_a_tool_that_a_client_does_not_see_are_not_revealed() -> None:
-    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(store, tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         answer = await store_north(http, address, READER, {})
 
     assert answer.status_code == 200

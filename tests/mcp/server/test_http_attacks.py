@@ -53,7 +53,7 @@ async def session_of(http: httpx.AsyncClient, address: str, token: str) -> str:
 
 async def test_naming_anothers_session_gives_nothing_of_it() -> None:
     """The newer protocol does not check that header, so it must not be trusted."""
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         session = await session_of(http, address, WRITER)
         own = {**bearer(WRITER), "mcp-session-id": session}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -71,7 +71,7 @@ async def test_naming_anothers_session_gives_nothing_of_it() -> None:
 
 
 async def test_a_made_up_session_is_none() -> None:
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         headers = {**bearer(READER), "mcp-session-id": "0" * 32}
         answer = await http.post(address, json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=headers)
 
@@ -105,7 +105,7 @@ async def test_a_token_that_differs_slightly_is_rejected() -> None:
 
 async def test_the_scheme_is_written_in_any_way() -> None:
     ways = [f"bearer {READER}", f"BEARER {READER}", f"Bearer   {READER}"]
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         answers = [
             (await http.post(address, json=INITIALIZE, headers={**PLAIN, "authorization": way})).status_code
             for way in ways
@@ -135,7 +135,7 @@ MISLED: dict[str, tuple[list[tuple[str, str]], int]] = {
 
 
 async def test_names_that_only_begin_like_ours_are_refused() -> None:
-    async with served() as address, httpx.AsyncClient() as http:
+    async with served() as address, httpx.AsyncClient(timeout=60) as http:
         where = address.removesuffix("/mcp") + "/health"
         answers = {name: (await http.get(where, headers=headers)).status_code for name, (headers, _) in MISLED.items()}
 
@@ -166,7 +166,7 @@ JUNK: dict[str, bytes] = {
 
 async def test_junk_is_refused_and_the_server_goes_on() -> None:
     routing = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call"}
-    async with served() as address, httpx.AsyncClient() as http:
+    async with served() as address, httpx.AsyncClient(timeout=60) as http:
         answers = {
             (name, is_new): await http.post(address, content=body, headers={**PLAIN, **(routing if is_new else {})})
             for name, body in JUNK.items()
@@ -187,7 +187,7 @@ async def test_hostile_arguments_are_answered_without_an_escape() -> None:
         {"count": [[[]]]},
         {"count": 1e308},
     ]
-    async with served() as address, httpx.AsyncClient() as http:
+    async with served() as address, httpx.AsyncClient(timeout=60) as http:
         answers = [
             await modern(http, address, "tools/call", {"name": "lines", "arguments": each}, PLAIN) for each in hostile
         ]
@@ -222,7 +222,7 @@ async def test_a_session_id_is_not_written_down(monkeypatch: pytest.MonkeyPatch)
         return session
 
     monkeypatch.setattr(ToolServer, "_get_session", noted)
-    async with served(tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         session = await session_of(http, address, WRITER)
         headers = {**bearer(WRITER), "mcp-session-id": session}
         await http.post(address, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)

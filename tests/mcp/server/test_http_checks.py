@@ -226,9 +226,9 @@ def certificate(tmp_path: Path) -> dict[str, Any]:
 
 async def test_with_a_certificate_the_server_speaks_https_only(certificate: dict[str, Any]) -> None:
     async with served(**certificate) as address:
-        async with httpx.AsyncClient(verify=False) as http:
+        async with httpx.AsyncClient(timeout=60, verify=False) as http:
             answer = await http.get(address.removesuffix("/mcp") + "/health")
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             with pytest.raises(httpx.HTTPError):
                 await http.get(address.removesuffix("/mcp").replace("https", "http") + "/health")
 
@@ -248,7 +248,7 @@ def test_half_of_a_certificate_or_a_wrong_file_is_refused(tmp_path: Path) -> Non
 
 
 async def test_behind_every_address_the_announced_one_works() -> None:
-    async with served(host="0.0.0.0", tokens=TOKENS) as address, httpx.AsyncClient() as http:
+    async with served(host="0.0.0.0", tokens=TOKENS) as address, httpx.AsyncClient(timeout=60) as http:
         answer = await http.get(address.removesuffix("/mcp") + "/health")
 
     assert address.startswith("http://127.0.0.1:")

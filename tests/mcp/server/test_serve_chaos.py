@@ -138,7 +138,7 @@ async def test_an_optional_server_that_is_dead_takes_nothing_but_its_own_tools_a
 
 
 async def health(address: str) -> tuple[int, dict[str, Any]]:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         answer = await http.get(address.removesuffix("/mcp") + "/health")
     return answer.status_code, answer.json()
 

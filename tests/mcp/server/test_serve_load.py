@@ -177,7 +177,7 @@ def _slope(sizes: list[Size]) -> float:
 async def test_200_clients_for_a_minute_see_no_error_and_leave_nothing_behind(tmp_path: Path) -> None:
     tally, warm = Tally(), list[Size]()
     with serving(tmp_path, "--log-level", "error", config=CONFIG) as (process, address):
-        async with httpx.AsyncClient(verify=False) as http:
+        async with httpx.AsyncClient(timeout=60, verify=False) as http:
             await _warm_up(http, address)
             before = Size.of(process.pid)
             for _ in range(PERIODS):
