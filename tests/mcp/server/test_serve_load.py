@@ -26,7 +26,7 @@ WARM_SHARE = 0.25
 """Of the time, until 200 clients are in full swing and pools are as large as they get."""
 PERIODS = 3
 """At most: on a busy machine pools may fill only in the second one, while a leak grows in each."""
-MIN_CALLS = 10 * CLIENTS
+MIN_CALLS = 5 * CLIENTS
 CALLS_OF_A_SESSION = 20
 MAX_GROWTH = 1.15
 MAX_SLOPE = 8
