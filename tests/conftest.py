@@ -16,12 +16,15 @@ pytest_plugins = ["tests.journal.postgres_fixtures"]
 
 HERE = Path(__file__).resolve().parent
 
-ONE_LOOP_FOLDERS = {
+ONE_LOOP_PLACES = {
     *("artifacts", "bridges", "capabilities", "contracts", "kit", "media", "telemetry", "tools"),
-    *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp"),
+    *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp", "turns/backends"),
+    *("execution/test_journal_asked_again.py", "execution/test_journal_in_batches.py", "execution/test_resume.py"),
+    *("execution/test_tickets.py", "execution/test_transport.py", "turns/test_resumption.py"),
+    "turns/test_suspension.py",
 }
-"""Tests that only await what others start, or start a process each: in `make test` on asyncio, in `make test-all` on
-trio too. The core has both in `make test`: tests/execution, tests/turns and tests/journal.
+"""Tests that only await what others start, or a process or a disk each: in `make test` on asyncio, in `make test-all`
+on trio too. The rest of the core has both in `make test`: tests/execution, tests/turns and tests/journal.
 """
 
 LONG_FILES = (
@@ -70,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
-        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_folders(item) & ONE_LOOP_FOLDERS):
+        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_places(item) & ONE_LOOP_PLACES):
             item.add_marker("slow")
     items.sort(key=_get_turn)
 
@@ -80,9 +83,10 @@ def _get_turn(item: pytest.Item) -> int:
     return LONG_FILES.index(place) if place in LONG_FILES else len(LONG_FILES)
 
 
-def _get_folders(item: pytest.Item) -> set[str]:
-    """Return the folders below tests/ that a test lies in."""
-    return {folder.as_posix() for folder in item.path.relative_to(HERE).parents}
+def _get_places(item: pytest.Item) -> set[str]:
+    """Return the file of a test and the folders it lies in, below tests/."""
+    file = item.path.relative_to(HERE)
+    return {place.as_posix() for place in (file, *file.parents)}
 
 
 def _runs_on_trio(item: pytest.Item) -> bool:
