@@ -316,18 +316,19 @@ class CallOutcome:
         raw_args: str | None = None,
     ) -> None:
         """`checksum` may be a function, which is called when the checksum is first read."""
-        # One update, because every call has an outcome: setting a frozen class's attributes one by one takes longer.
-        vars(self).update(
-            tool_call_id=tool_call_id,
-            name=name,
-            checksum=checksum,
-            result=result,
-            duration_ms=duration_ms,
-            attempts=attempts,
-            from_artifact_tool=from_artifact_tool,
-            args={} if args is None else args,
-            raw_args=raw_args,
-        )
+        # All at once, because every call has an outcome: setting a frozen class's attributes one by one takes longer.
+        values: dict[str, object] = {
+            "tool_call_id": tool_call_id,
+            "name": name,
+            "checksum": checksum,
+            "result": result,
+            "duration_ms": duration_ms,
+            "attempts": attempts,
+            "from_artifact_tool": from_artifact_tool,
+            "args": {} if args is None else args,
+            "raw_args": raw_args,
+        }
+        object.__setattr__(self, "__dict__", values)
 
     @property
     def ok(self) -> bool:

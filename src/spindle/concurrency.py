@@ -180,8 +180,38 @@ def start_background(
     """Start a task like `spawn_background` does, its first step now; return `None` if that was its only one.
 
     `caller` is the result of `get_asyncio_task`. Without it, as on trio, the first step is not run before this returns.
+    Python 3.11 has no eager tasks of its own. A task that its coroutine leaves in the first step is used again, with
+    its cancel scopes, so that a call without a wait needs no new ones.
     """
-    return spawn_background(func, name=name) if caller is None else _start_eagerly(caller, func())
+    if caller is None:
+        return spawn_background(func, name=name)
+    loop, tasks = caller.get_loop(), sys.modules["asyncio.tasks"]
+    if _spares.loop is not loop:
+        _spares.loop, _spares.idle = loop, []
+    spare = _spares.idle.pop() if _spares.idle else _SpareTask(loop)
+    tasks._leave_task(loop, caller)
+    tasks._enter_task(loop, spare.task)
+    try:
+        started = spare.start(func())
+    finally:
+        tasks._leave_task(loop, spare.task)
+        tasks._enter_task(loop, caller)
+    if spare.is_idle:
+        _spares.idle.append(spare)
+    elif started is not None and not started.is_done:
+        tasks._register_task(spare.task)
+        _keep(spare.task)
+    return started
+
+
+class _Spares(local):
+    """The idle tasks of the event loop that runs in this thread."""
+
+    loop: Any = None
+    idle: "list[_SpareTask]"
+
+
+_spares = _Spares()
 
 
 def _keep(running: Any, *callbacks: Callable[[object], object]) -> None:
@@ -216,40 +246,7 @@ async def absorb_cancel_requests() -> None:
         task.uncancel()
 
 
-class _Spares(local):
-    """The idle tasks of the event loop that runs in this thread."""
-
-    loop: Any = None
-    idle: "list[_SpareTask]"
-
-
-_spares = _Spares()
 _TAKEN = object()
-
-
-def _start_eagerly(caller: Any, body: Coroutine[Any, Any, object]) -> BackgroundTask | None:
-    """Run a coroutine in an asyncio task, its first step now; Python 3.11 has no eager tasks of its own.
-
-    A task that its coroutine leaves in the first step is used again, with its cancel scopes, so that a call without a
-    wait needs no new ones.
-    """
-    loop, tasks = caller.get_loop(), sys.modules["asyncio.tasks"]
-    if _spares.loop is not loop:
-        _spares.loop, _spares.idle = loop, []
-    spare = _spares.idle.pop() if _spares.idle else _SpareTask(loop)
-    tasks._leave_task(loop, caller)
-    tasks._enter_task(loop, spare.task)
-    try:
-        started = spare.start(body)
-    finally:
-        tasks._leave_task(loop, spare.task)
-        tasks._enter_task(loop, caller)
-    if spare.is_idle:
-        _spares.idle.append(spare)
-    elif started is not None and not started.is_done:
-        tasks._register_task(spare.task)
-        _keep(spare.task)
-    return started
 
 
 class _SpareTask(Coroutine[Any, Any, None]):
@@ -296,7 +293,10 @@ class _SpareTask(Coroutine[Any, Any, None]):
 
     def start(self, body: Coroutine[Any, Any, object]) -> BackgroundTask | None:
         """Run the first step as this task, which is the current one; return `None` if it was the only one."""
-        self._enter_scopes()
+        if self._scopes is None:
+            self._enter_scopes()
+        elif self._state is not None:
+            self._state.cancel_scope = self._shield
         self.is_idle = False
         context = copy_context()
         references = sys.getrefcount(self.task)
@@ -317,13 +317,10 @@ class _SpareTask(Coroutine[Any, Any, None]):
         return self._running
 
     def _enter_scopes(self) -> None:
-        if self._scopes is None:
-            self._scopes = ExitStack()
-            self._scopes.enter_context(self._scope)
-            self._scopes.enter_context(self._shield)
-            self._state = _find_task_state(self.task)
-        elif self._state is not None:
-            self._state.cancel_scope = self._shield
+        self._scopes = ExitStack()
+        self._scopes.enter_context(self._scope)
+        self._scopes.enter_context(self._shield)
+        self._state = _find_task_state(self.task)
 
     def _leave_or_rest(self, *, is_shared: bool) -> None:
         """Become idle, unless the coroutine left a cancellation, an open scope or a reference, such as in a timer."""

@@ -322,7 +322,7 @@ class Events:
     @property
     def is_delivering(self) -> bool:
         """Whether async observers are still being awaited."""
-        return not self._is_idle
+        return self._delivered != self._queued
 
     @property
     def _is_idle(self) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from spindle.calls import Call, Err, RawArgs
 from spindle.capabilities.declare import NO_CAPABILITIES
@@ -91,8 +91,10 @@ _MAX_NUMBER = 1 << 64
 _NO_CALL = Call("", "")
 
 
-class AdmissionContext(NamedTuple):
-    """The inputs of the admission checks, shared by every call of a batch."""
+class AdmissionContext:
+    """The inputs of the admission checks, shared by every call of a batch, which sets them."""
+
+    __slots__ = ("backends", "context", "explain_repairs", "filter", "redactor", "registry", "runner", "share")
 
     registry: ToolRegistry
     filter: ToolFilter | None
@@ -101,8 +103,8 @@ class AdmissionContext(NamedTuple):
     share: int
     """Characters that each call is guaranteed."""
     redactor: Redactor
-    explain_repairs: bool = False
-    runner: ToolRunner | None = None
+    explain_repairs: bool
+    runner: ToolRunner | None
     """Runs the tools that a handler uses."""
 
     @property
@@ -122,7 +124,11 @@ def admit(given: object, admission: AdmissionContext) -> AdmittedCall | RefusedC
     arguments: JsonObject | None = None
     known_checksum: str | None = None
     try:
-        call, problem = read_call(given)
+        # As `read_call` does it for a plain call, written out because every call comes here.
+        if type(given) is Call and type(given.name) is str and type(given.tool_call_id) is str:
+            call, problem = given, None
+        else:
+            call, problem = read_call(given)
         if problem is not None:
             text = f"Expected Call(tool_call_id, name, args) with text for tool_call_id and name; {problem}."
             return _refuse(
@@ -133,14 +139,18 @@ def admit(given: object, admission: AdmissionContext) -> AdmittedCall | RefusedC
         if entry is None:
             refused = Err("not_available", build_unknown_message(call.name), field="name", by="spindle")
             return _refuse(RefusedCall(call, started, None, None, None, is_unknown=True), refused, admission)
-        for check in CHECKS:
-            source = check.__name__
-            refused = check(entry, admission)
-            if refused is not None:
-                return _refuse(RefusedCall(call, started, entry, None, None), refused, admission)
-        source, tool, runnable = "check_arguments", entry.tool, get_runnable(entry.tool)
+        tool = entry.tool
+        # Of a tool without conditions, in a batch without a filter, no check has anything to look at.
+        is_free = tool.is_available is None and tool.capabilities is NO_CAPABILITIES
+        if not is_free or admission.filter is not None:
+            for check in CHECKS:
+                source = check.__name__
+                refused = check(entry, admission)
+                if refused is not None:
+                    return _refuse(RefusedCall(call, started, entry, None, None), refused, admission)
+        source, runnable = "check_arguments", get_runnable(tool)
         try:
-            arguments = copy_plain(call.args)
+            arguments = copy_plain(call.args) if call.args.__class__ is dict else None
             if arguments is None:
                 is_mapping = not isinstance(call.args, (bytes, str)) and isinstance(call.args, Mapping)
                 empty_ok = not is_mapping and runnable.schema.can_be_empty()
@@ -149,7 +159,7 @@ def admit(given: object, admission: AdmissionContext) -> AdmittedCall | RefusedC
                     # It may hold values that JSON lacks, which have no checksum; the caller may change it later.
                     known_checksum = checksum(tool.name, arguments)
                     arguments = copy_arguments(arguments)
-            value = runnable.schema.validator()(copy_arguments(arguments))
+            value = runnable.schema.copying_validator()(arguments)
         except (InvalidToolArgsError, NotCanonicalError) as error:
             refused = to_err(error, tool=tool.name, by="spindle")
             refused = suggest_repair(refused, call, tool) if admission.explain_repairs else refused

@@ -24,6 +24,9 @@ from spindle.execution.call_state import AdmittedCall, CallState, Slots
 from spindle.execution.cancellation import GRACE_SECONDS, build_timeout, find_traces, get_task, is_pause_due, pause
 from spindle.execution.results import HandlerResult, to_err, without_cost
 from spindle.execution.settings import Engine
+from spindle.tools.context import ToolContext, ToolRunner
+from spindle.tools.filters import ToolFilter
+from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from spindle.execution.approval import Approve
@@ -31,18 +34,16 @@ if TYPE_CHECKING:
     from spindle.execution.journaling import BatchJournal
 
 
-class Batch:
+class Batch(AdmissionContext):
     """The state shared by all calls of one batch."""
 
     __slots__ = (
         "_leaders",
-        "admission",
         "approve",
         "attachments",
         "budget",
         "caller",
         "clock",
-        "context",
         "deadline",
         "engine",
         "followers",
@@ -57,9 +58,13 @@ class Batch:
     def __init__(
         self,
         calls: int,
-        admission: AdmissionContext,
         engine: Engine,
         *,
+        registry: ToolRegistry,
+        filter: ToolFilter | None,
+        context: ToolContext,
+        explain_repairs: bool,
+        runner: ToolRunner,
         budget: Budget,
         attachments: Sequence[Any],
         spool: Spool | None,
@@ -68,8 +73,9 @@ class Batch:
         observers: Sequence["BatchObserver"],
         slots: Slots,
     ) -> None:
-        self.admission = admission
-        self.context = admission.context
+        self.registry, self.filter, self.context, self.runner = registry, filter, context, runner
+        self.backends, self.redactor, self.explain_repairs = engine.backends, engine.redactor, explain_repairs
+        self.share = budget.chars_for_each(calls)
         self.engine = engine
         self.budget = budget
         self.caller = get_asyncio_task()
@@ -166,12 +172,9 @@ Run: TypeAlias = Callable[[AdmittedCall, Batch], Coroutine[Any, Any, HandlerResu
 class _CallWorker:
     """A task that runs calls one after the other."""
 
-    __slots__ = ("is_cancelled", "state", "task")
-
-    def __init__(self) -> None:
-        self.state: AdmittedCall | None = None
-        self.is_cancelled = False
-        self.task: BackgroundTask | None = None
+    state: AdmittedCall | None = None
+    is_cancelled = False
+    task: BackgroundTask | None = None
 
     def cancel(self) -> None:
         """Cancel the call and the task."""
@@ -199,20 +202,11 @@ class _Supervisor:
     own task, so that it does not block a worker.
     """
 
-    __slots__ = (
-        "_batch",
-        "_changed",
-        "_has_left",
-        "_is_paused",
-        "_left",
-        "_patient",
-        "_queue",
-        "_run",
-        "_scope",
-        "_waiting",
-        "_workers",
-        "_workers_left",
-    )
+    _has_left = False
+    _is_paused = False
+    """Whether a worker of the queue lets the event loop run, and goes on afterwards."""
+    _changed: anyio.Event | None = None
+    _scope: anyio.CancelScope | None = None
 
     def __init__(self, batch: Batch, states: Sequence[AdmittedCall], run: Run, workers: int) -> None:
         self._batch = batch
@@ -225,11 +219,6 @@ class _Supervisor:
         self._waiting = len(plain)
         self._workers_left = workers
         self._workers: dict[_CallWorker, None] = {}  # in the order of their start
-        self._has_left = False
-        self._is_paused = False
-        """Whether a worker of the queue lets the event loop run, and goes on afterwards."""
-        self._changed: anyio.Event | None = None
-        self._scope: anyio.CancelScope | None = None
 
     def start(self) -> bool:
         """Start the calls; return whether some have not ended."""

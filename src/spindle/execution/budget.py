@@ -83,6 +83,8 @@ class Budget:
 
     def chars_for_each(self, calls: int) -> int:
         """Return the number of plain characters that each of `calls` results is guaranteed."""
+        if self.chars is not None:
+            return self.chars // (calls or 1)  # as `fair_share` does it, written out because every batch comes here
         return self.chars_for(fair_share(self.total, calls))
 
     @property
@@ -210,22 +212,27 @@ def fits_untruncated(state: "CallState", budget: Budget, share: int) -> bool:
 
 def all_fit(states: Sequence["CallState"], budget: Budget) -> bool:
     """Return quickly whether all results fit and none must be spooled, which is the common case."""
-    if budget.tokens is not None:
+    if budget.chars is None:
         return False
-    chars = 0
+    chars, total = 0, budget.chars
     for state in states:
-        result = state.reduced
+        result, handled, entry = state.reduced, state.handled, state.entry
         if isinstance(result, Ok):
-            if result.artifact is not None or state.needs_full_copy:
+            # What `needs_full_copy` can be true for; it is asked only then, because every result comes here.
+            may_need_copy = handled is None or handled.result is not result or handled.full_bytes is not None
+            if result.artifact is not None or (
+                (may_need_copy or entry is None or entry.tool.artifact_constructor is not None)
+                and state.needs_full_copy
+            ):
                 return False
             text = result.value
         else:
             text = "" if result is None else result.error
         length = len(text)
-        cap = state.max_chars
+        cap = None if entry is None else entry.tool.max_result_chars
         if cap is not None and length > cap:
             return False
         chars += length
-        if chars > budget.total or _MARKER_HINT.search(text) is not None:
+        if chars > total or _MARKER_HINT.search(text) is not None:
             return False
     return True

@@ -1,36 +1,40 @@
 """The path of one call: the layers around its handler, outermost first, in the list `LAYERS`.
 
 A layer takes the next one and returns a function of a call and its batch. It may answer the call, or change the answer
-of the next one. A layer that cannot matter returns the next one, or for a single call the next one's coroutine.
+of the next one. A layer that the executor, or a call of this kind, cannot need returns the next one.
 """
 
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 
 from spindle.calls import CallOutcome, Err, Ok
-from spindle.capabilities.declare import NO_CAPABILITIES, CallScope
-from spindle.capabilities.resolve import close_handles, open_handles
+from spindle.capabilities.declare import CallScope
+from spindle.capabilities.resolve import NO_BACKENDS, close_handles, open_handles
 from spindle.execution import optional
 from spindle.execution.admission import run_tool_checks
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
-from spindle.execution.cancellation import GRACE_SECONDS, build_timeout, external_cancellation, reraise
+from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
 from spindle.execution.interceptors import notify_observer
-from spindle.execution.results import HandlerResult, normalize, normalize_off_loop, redact_err, redact_off_loop, to_err
+from spindle.execution.results import HandlerResult, normalize_off_loop, redact_err, redact_off_loop, to_err
 from spindle.execution.settings import Engine
-from spindle.tools.arguments import build_redactor, copy_arguments
-from spindle.tools.invocation import ObservedCall
+from spindle.tools.arguments import build_redactor
+
+if TYPE_CHECKING:
+    from spindle.execution.journaling import BatchJournal
 
 Answer: TypeAlias = Coroutine[Any, Any, HandlerResult]
-Layer: TypeAlias = Callable[[Engine, Run], Run]
+Needs: TypeAlias = frozenset[str]
+"""The layers that a kind of calls may need: those of `Runnable.layers`, approval, dry_run, observers."""
+Layer: TypeAlias = Callable[[Engine, Run, Needs], Run]
 
 
-def queue_outcome(engine: Engine, run: Run) -> Run:
+def queue_outcome(engine: Engine, run: Run, _: Needs) -> Run:
     """Let the journal write the outcome while other calls of the batch still run."""
     if not engine.has_journal:
         return run
@@ -49,9 +53,9 @@ def queue_outcome(engine: Engine, run: Run) -> Run:
     return run_and_queue
 
 
-def notify_observers(engine: Engine, run: Run) -> Run:
+def notify_observers(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     """Notify the observers of the start and the end of the call."""
-    if not engine.observers:
+    if "observers" not in needs:
         return run
 
     async def run_observed(state: AdmittedCall, batch: Batch) -> HandlerResult:
@@ -64,10 +68,10 @@ def notify_observers(engine: Engine, run: Run) -> Run:
             for observer in reversed(batch.observers):
                 notify_observer(events, observer.end, state)
 
-    return lambda state, batch: run_observed(state, batch) if batch.observers else run(state, batch)
+    return run_observed
 
 
-def store_result(engine: Engine, run: Run) -> Run:
+def store_result(engine: Engine, run: Run, _: Needs) -> Run:
     """Store the result of the call; every failure around it becomes its result. Release its locks."""
 
     async def run_and_store(state: AdmittedCall, batch: Batch) -> HandlerResult:
@@ -107,7 +111,7 @@ def store_result(engine: Engine, run: Run) -> Run:
     return run_and_store
 
 
-def intercept(engine: Engine, run: Run) -> Run:
+def intercept(engine: Engine, run: Run, _: Needs) -> Run:
     """Run the call inside the user's interceptors."""
     if not engine.interceptors:
         return run
@@ -122,18 +126,22 @@ def intercept(engine: Engine, run: Run) -> Run:
     return run_intercepted
 
 
-def check(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+def check(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     """Run the tool's own checks."""
+    if "checks" not in needs:
+        return run
 
     async def run_checked(state: AdmittedCall, batch: Batch) -> HandlerResult:
         refused = await run_tool_checks(state)
         return await run(state, batch) if refused is None else HandlerResult(refused)
 
-    return lambda state, batch: run_checked(state, batch) if state.entry.tool.checks else run(state, batch)
+    return run_checked
 
 
-def approve(engine: Engine, run: Run) -> Run:
+def approve(engine: Engine, run: Run, needs: Needs) -> Run:
     """Ask for approval if the tool or the sink policy requires it; a dry run never asks."""
+    if "approval" not in needs:
+        return run
 
     async def run_approved(state: AdmittedCall, batch: Batch) -> HandlerResult:
         if engine.tickets is not None:
@@ -143,14 +151,16 @@ def approve(engine: Engine, run: Run) -> Run:
                 refused = await optional.request_approval(state, batch.approve)
         return await run(state, batch) if refused is None else refused
 
-    return lambda state, batch: (run_approved if state.needs_approval and not state.ctx.dry_run else run)(state, batch)
+    return lambda state, batch: (run if state.ctx.dry_run else run_approved)(state, batch)
 
 
-def use_cache(engine: Engine, run: Run) -> Run:
+def use_cache(engine: Engine, run: Run, needs: Needs) -> Run:
     """Answer from the cache of the tool, and add the result of a call that ran to it."""
+    if "cache" not in needs:
+        return run
 
     async def run_cached(state: AdmittedCall, batch: Batch, ttl_seconds: float) -> HandlerResult:
-        key = engine.cache.key(state, batch.admission.filter)
+        key = engine.cache.key(state, batch.filter)
         cached = None if key is None else engine.cache.get(key)
         if cached is not None:
             return cached
@@ -168,26 +178,30 @@ def use_cache(engine: Engine, run: Run) -> Run:
     return choose
 
 
-def write_intent(engine: Engine, run: Run) -> Run:
+def write_intent(engine: Engine, run: Run, _: Needs) -> Run:
     """Write the intent of the call to the journal, which may know its result already."""
     if not engine.has_journal:
         return run
 
-    async def run_journaled(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        if batch.journal is not None:
-            answer = await batch.journal.admit(
-                state, waiting=partial(batch.stop_clock, state), timeout_seconds=engine.get_timeout(state)
-            )
-            if answer is not None:
-                return answer
-        return await run(state, batch)
+    async def run_journaled(state: AdmittedCall, batch: Batch, journal: "BatchJournal") -> HandlerResult:
+        answer = await journal.admit(
+            state, waiting=partial(batch.stop_clock, state), timeout_seconds=engine.get_timeout(state)
+        )
+        return await run(state, batch) if answer is None else answer
 
-    return run_journaled
+    def choose(state: AdmittedCall, batch: Batch) -> Answer:
+        known = state.journal_state
+        is_written = batch.journal is None or (known is not None and known.is_begun)
+        return run(state, batch) if is_written else run_journaled(state, batch, cast("BatchJournal", batch.journal))
+
+    return choose
 
 
-def redact(engine: Engine, run: Run) -> Run:
+def redact(engine: Engine, run: Run, _: Needs) -> Run:
     """Redact the secrets that any tool has received so far."""
     redactor = engine.redactor
+    if engine.backends is NO_BACKENDS:  # secrets come from nowhere else
+        return run
 
     async def run_redacted(state: AdmittedCall, batch: Batch) -> HandlerResult:
         handled = await run(state, batch)
@@ -199,8 +213,10 @@ def redact(engine: Engine, run: Run) -> Run:
     return run_redacted
 
 
-def open_capabilities(engine: Engine, run: Run) -> Run:
+def open_capabilities(engine: Engine, run: Run, needs: Needs) -> Run:
     """Open the capability handles that the tool declared, and close them."""
+    if "capabilities" not in needs:
+        return run
 
     async def run_with_handles(state: AdmittedCall, batch: Batch) -> HandlerResult:
         tool, ctx = state.entry.tool, state.ctx
@@ -227,14 +243,13 @@ def open_capabilities(engine: Engine, run: Run) -> Run:
         finally:
             await close_handles(opened)
 
-    def choose(state: AdmittedCall, batch: Batch) -> Answer:
-        return run(state, batch) if state.entry.tool.capabilities is NO_CAPABILITIES else run_with_handles(state, batch)
-
-    return choose
+    return run_with_handles
 
 
-def preview_dry_run(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+def preview_dry_run(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     """Answer a dry run with a preview."""
+    if "dry_run" not in needs:
+        return run
 
     async def preview(state: AdmittedCall) -> HandlerResult:
         return HandlerResult(await optional.dry_run_preview(state))
@@ -242,7 +257,7 @@ def preview_dry_run(engine: Engine, run: Run) -> Run:  # noqa: ARG001
     return lambda state, batch: preview(state) if state.ctx.dry_run else run(state, batch)
 
 
-def take_slot(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+def take_slot(engine: Engine, run: Run, _: Needs) -> Run:  # noqa: ARG001
     """Acquire the call's resource locks and a slot; waiting for them does not count towards its timeout."""
 
     async def run_in_slot(state: AdmittedCall, batch: Batch) -> HandlerResult:
@@ -269,56 +284,23 @@ def take_slot(engine: Engine, run: Run) -> Run:  # noqa: ARG001
     return run_in_slot
 
 
-def emit_events(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+def emit_events(engine: Engine, run: Run, _: Needs) -> Run:  # noqa: ARG001
     """Emit the start and end events of the handler, and wait until its progress was delivered."""
-
-    async def run_with_progress(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        handled = await run(state, batch)
-        await _flush_in_time(state, batch)
-        return handled
-
-    async def run_with_events(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        events = state.ctx.events
-        results: list[HandlerResult] = []
-
-        async def emit_end(name: str, payload: object) -> None:
-            if results:
-                events.notify(name, payload)
-                await _flush_in_time(state, batch)
-            else:
-                await events.emit_last(name, payload)
-
-        observed = ObservedCall(tool=state.runnable, context=state.ctx, checksum=state.checksum, emit_end=emit_end)
-
-        async def body() -> Ok | Err:
-            results.append(await run(state, batch))
-            return results[0].result
-
-        await observed.run(state.value, body)
-        return results[0]
 
     def choose(state: AdmittedCall, batch: Batch) -> Answer:
         has_observer = state.ctx.events.has_observer
         if has_observer("tool_execution_start") or has_observer("tool_execution_end"):
-            return run_with_events(state, batch)
-        return run_with_progress(state, batch) if has_observer("tool_progress") else run(state, batch)
+            return optional.run_with_events(run, state, batch)
+        return optional.run_with_progress(run, state, batch) if has_observer("tool_progress") else run(state, batch)
 
     return choose
 
 
-async def _flush_in_time(state: AdmittedCall, batch: Batch) -> None:
-    """Wait for async observers of a call whose result is there, at most until its deadline; the result stays."""
-    if not state.ctx.events.is_delivering:
-        return
-    now, deadline = batch.clock(), state.deadline
-    batch.set_deadline(state, now, deadline + GRACE_SECONDS)  # for what is left to do with the result
-    with anyio.CancelScope(deadline=deadline):
-        await state.ctx.events.flush()
-
-
-def retry(engine: Engine, run: Run) -> Run:
+def retry(engine: Engine, run: Run, needs: Needs) -> Run:
     """Retry an idempotent tool; the timeout covers all attempts."""
     retries = engine.retries
+    if "retries" not in needs:
+        return run
 
     async def run_with_retries(state: AdmittedCall, batch: Batch) -> HandlerResult:
         while True:
@@ -330,9 +312,9 @@ def retry(engine: Engine, run: Run) -> Run:
                 return handled  # no time for another attempt, and this error is more useful than a timeout
             await anyio.sleep(wait)
             # The previous attempt may have changed its arguments; build them again.
-            state.value = state.runnable.schema.validator()(copy_arguments(state.arguments))
+            state.value = state.runnable.schema.copying_validator()(state.arguments)
 
-    return lambda state, batch: run_with_retries(state, batch) if state.entry.tool.idempotent else run(state, batch)
+    return run_with_retries
 
 
 LAYERS: tuple[Layer, ...] = (
@@ -355,10 +337,35 @@ LAYERS: tuple[Layer, ...] = (
 
 def build_call_path(engine: Engine) -> Run:
     """Build the function that runs one admitted call and stores its result; raises only on external cancellation."""
-    run = _build_attempt(engine)
-    for layer in reversed(LAYERS):
-        run = layer(engine, run)
-    return run
+    return choose_path(engine, LAYERS, _build_attempt(engine))
+
+
+def choose_path(engine: Engine, layers: Sequence[Layer], attempt: Run) -> Run:
+    """Build the function that runs a call through the layers it needs; each kind of calls has one path."""
+    paths: dict[tuple[Needs, bool, bool, bool], Run] = {}
+    # An interceptor, or a check, may turn the call into a dry run.
+    may_change = bool(engine.interceptors)
+
+    def build(state: AdmittedCall, batch: Batch) -> Run:
+        conditions = {
+            "approval": state.needs_approval,
+            "dry_run": state.ctx.dry_run or may_change or "checks" in state.runnable.layers,
+            "observers": bool(batch.observers),
+        }
+        needs = state.runnable.layers.union(name for name, holds in conditions.items() if holds)
+        run = attempt
+        for layer in reversed(layers):
+            run = layer(engine, run, needs)
+        return run
+
+    def run_call(state: AdmittedCall, batch: Batch) -> Answer:
+        kind = state.runnable.layers, state.needs_approval, state.ctx.dry_run, not batch.observers
+        path = paths.get(kind)
+        if path is None:
+            path = paths[kind] = build(state, batch)
+        return path(state, batch)
+
+    return run_call
 
 
 def _build_attempt(engine: Engine) -> Run:
@@ -382,7 +389,7 @@ def _build_attempt(engine: Engine) -> Run:
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
         if type(value) is str and value.isascii():
-            handled = normalize(value, tool=tool.name, trusted=tool.trusted)
+            handled = HandlerResult(Ok(value, trusted=tool.trusted))  # as `normalize` does it
         else:
             handled = await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)
         if tool.secret_fields and isinstance(handled.result, Err):

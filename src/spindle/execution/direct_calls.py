@@ -28,13 +28,13 @@ from spindle.execution.cancellation import external_cancellation, reraise
 from spindle.execution.results import HandlerResult, normalize, normalize_off_loop, to_err
 from spindle.execution.settings import Engine
 from spindle.text import new_id, shorten
-from spindle.tools.arguments import build_redactor, copy_arguments
+from spindle.tools.arguments import build_redactor
 from spindle.tools.declaration import Tool, get_runnable
 from spindle.tools.entry import Entry, build_entry
 from spindle.tools.invocation import build_downstream_error, build_timeout_error, run_checks, take_arguments
 
 if TYPE_CHECKING:
-    from spindle.execution.call_path import Layer
+    from spindle.execution.call_path import Layer, Needs
 
 _MAX_RECORDED_CHARS = 2_000
 _RECORDED_TYPES = {str, bytes, bool, int, float, dict, list, tuple}
@@ -66,7 +66,7 @@ def admit_direct(tool: Tool, args: RawArgs, admission: AdmissionContext) -> Dire
     _check(entry, admission)
     runnable, parent = get_runnable(tool), admission.context.tool_call_id
     arguments, known = take_arguments(args, tool=tool.name, empty_ok=runnable.schema.can_be_empty())
-    value = runnable.schema.validator()(copy_arguments(arguments))
+    value = runnable.schema.copying_validator()(arguments)
     # A new id each time: the journal must not answer a second equal call from the record of the first.
     call = Call(new_id() if parent is None else f"{parent}/{token_hex(6)}", tool.name, args)
     ctx = build_call_context(tool, call, arguments, admission)
@@ -88,8 +88,10 @@ def _check(entry: Entry, admission: AdmissionContext) -> None:
             raise kind(refused.error, tool=name)
 
 
-def check_directly(engine: Engine, run: Run) -> Run:  # noqa: ARG001
+def check_directly(engine: Engine, run: Run, needs: "Needs") -> Run:  # noqa: ARG001
     """Run the tool's own checks; what they raise is raised unchanged."""
+    if "checks" not in needs:
+        return run
 
     async def run_checked(state: AdmittedCall, batch: Batch) -> HandlerResult:
         tool = state.entry.tool
@@ -99,10 +101,10 @@ def check_directly(engine: Engine, run: Run) -> Run:  # noqa: ARG001
             return await _keep_exception(state, error)
         return await run(state, batch)
 
-    return lambda state, batch: run_checked(state, batch) if state.entry.tool.checks else run(state, batch)
+    return run_checked
 
 
-def keep_inner_result(engine: Engine, run: Run) -> Run:
+def keep_inner_result(engine: Engine, run: Run, _: "Needs") -> Run:
     """Keep the result inside the interceptors, which may replace it."""
     if not engine.interceptors:
         return run
@@ -134,10 +136,7 @@ LAYERS: "tuple[Layer, ...]" = (
 
 def build_direct_path(engine: Engine) -> Run:
     """Build the function that runs one direct call and stores its result; raises only on external cancellation."""
-    run = _build_attempt(engine)
-    for layer in reversed(LAYERS):
-        run = layer(engine, run)
-    return run
+    return call_path.choose_path(engine, LAYERS, _build_attempt(engine))
 
 
 def _build_attempt(engine: Engine) -> Run:

@@ -18,7 +18,7 @@ from spindle.calls import Call, CallOutcome, RawArgs
 from spindle.capabilities.resolve import NO_BACKENDS, Backends
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.execution import optional
-from spindle.execution.admission import AdmissionContext, admit
+from spindle.execution.admission import admit
 from spindle.execution.batch import Batch, supervise
 from spindle.execution.budget import Budget, all_fit, fair_share, fits_untruncated
 from spindle.execution.call_path import build_call_path
@@ -219,7 +219,7 @@ class Executor:
         states: list[CallState] = []
         waiting: list[AdmittedCall] = []
         for call in given:
-            state = admit(call, batch.admission)
+            state = admit(call, batch)
             states.append(state)
             if isinstance(state, AdmittedCall) and batch.add(state):
                 waiting.append(state)
@@ -231,9 +231,9 @@ class Executor:
                 await self._run_all(waiting, batch)
             else:
                 await run_until_aborted(partial(self._run_all, waiting, batch), waiting, stop)
-            if len(waiting) < len(states):
-                await optional.suggest_names(states, batch.admission)
-            await self._finish(states, batch)
+            is_done = batch.journal is None and self._reducers is None and len(waiting) == len(states)
+            if not is_done or not all_fit(states, batch.budget):
+                await self._finish(states, batch)
         except anyio.get_cancelled_exc_class():
             await record_cancelled(waiting, batch)
             keep_taint(context, [state.outcome() for state in states])
@@ -273,7 +273,7 @@ class Executor:
         """
 
         def admit_one(call: Call, context: ToolContext) -> CallState:
-            return admit(call, self._build_batch(1, context, filter, attachments).admission)
+            return admit(call, self._build_batch(1, context, filter, attachments))
 
         async def run_approved(call: Call, context: ToolContext) -> CallOutcome:
             other = copy(self)
@@ -296,7 +296,7 @@ class Executor:
     async def _run_direct(self, tool: Tool, args: RawArgs, context: ToolContext, runner: "DirectRunner") -> object:
         """Run one direct call; see `direct_calls.py`."""
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
-        state = admit_direct(tool, args, batch.admission)
+        state = admit_direct(tool, args, batch)
         if self._sinks is not None:
             optional.require_sink_approval(self._sinks, [state], tainted=context.tainted)
         try:
@@ -345,8 +345,9 @@ class Executor:
 
     async def _finish(self, states: Sequence[CallState], batch: Batch) -> None:
         """Share results with duplicates, reduce them, fit them into the budget, and write them to the journal."""
-        if batch.followers:
-            batch.share_results()
+        if not all(isinstance(state, AdmittedCall) for state in states):
+            await optional.suggest_names(states, batch)
+        batch.share_results()
         if self._reducers is not None:
             for state in states:
                 if isinstance(state, AdmittedCall):
@@ -370,23 +371,18 @@ class Executor:
         journal = None if context.dry_run else self._journal
         return Batch(
             calls,
-            AdmissionContext(
-                self._registry,
-                None if filter is None else validate_filter(filter),
-                engine.backends,
-                context,
-                budget.chars_for_each(calls),
-                engine.redactor,
-                self._explain_repairs,
-                DirectRunner(self._handlers_executor or self, filter, attachments),
-            ),
             engine,
+            registry=self._registry,
+            filter=None if filter is None else validate_filter(filter),
+            context=context,
+            explain_repairs=self._explain_repairs,
+            runner=DirectRunner(self._handlers_executor or self, filter, attachments),
             budget=budget,
             attachments=attachments,
             spool=self._spool,
             approve=self._approve,
             journal=None if journal is None else self._build_journal(journal, context, budget, calls),
-            observers=start_observers(engine.observers, context) if engine.observers else (),
+            observers=start_observers(engine.observers, context) if engine.is_observed else (),
             slots=self._slots,
         )
 

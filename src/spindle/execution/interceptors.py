@@ -114,7 +114,8 @@ def _build_refusal(state: AdmittedCall, error: BaseException | None) -> Err:
     )
 
 
-_SDK = "opentelemetry.sdk"
+TELEMETRY_SDK = "opentelemetry.sdk"
+"""As soon as it is imported, `AutoTelemetry` observes every batch."""
 _OBSERVERS = "spindle.observers"
 """The group of entry points, in `pyproject.toml`, by which outer packages register observers of every executor."""
 
@@ -152,9 +153,9 @@ class AutoTelemetry:
     def watch(self, context: ToolContext) -> BatchObserver | None:
         """Return the telemetry observer of one batch, or `None` while no SDK is imported."""
         if self._telemetry is None:
-            if _SDK not in sys.modules:
+            if TELEMETRY_SDK not in sys.modules:
                 return None
-            registered = _find_registered(_SDK)
+            registered = _find_registered(TELEMETRY_SDK)
             if registered is None:
                 return None
             create: Callable[[], CallObserver] = registered.load()

@@ -25,7 +25,7 @@ from spindle.execution.call_state import AdmittedCall
 from spindle.execution.cancellation import external_cancellation
 from spindle.execution.results import HandlerResult, normalize, redact_off_loop, to_err
 from spindle.execution.transport import CancelSignal, Request, SyncHandlerRunner
-from spindle.tools.arguments import build_redactor, copy_arguments, read_arguments
+from spindle.tools.arguments import build_redactor, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool, get_runnable
 from spindle.tools.entry import Entry
@@ -151,7 +151,7 @@ class LocalTransport:
         tool, runnable = entry.tool, get_runnable(entry.tool)
         call = Call(request.tool_call_id, tool.name, request.args)
         arguments = read_arguments(request.args, tool=tool.name, empty_ok=True)
-        value = runnable.schema.validator()(copy_arguments(arguments))
+        value = runnable.schema.copying_validator()(arguments)
         ctx = _RequestContext(request, cancel, self._events, opened)
         return AdmittedCall(
             call, time.perf_counter(), entry, arguments, None, runnable, value, ctx, needs_approval=False

@@ -14,6 +14,7 @@ from spindle.errors import UsageError
 from spindle.execution import optional
 from spindle.execution.call_state import AdmittedCall, Slots
 from spindle.execution.cancellation import AbandonedTasks
+from spindle.execution.interceptors import TELEMETRY_SDK, AutoTelemetry
 from spindle.json_types import is_callback, is_list_or_tuple
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
@@ -59,6 +60,15 @@ class Engine:
     tickets: "TicketSettings | None" = None
     """`None` if calls cannot wait for approval in a journal."""
     abandoned_tasks: AbandonedTasks = field(default_factory=AbandonedTasks)
+
+    @cached_property
+    def _has_own_observers(self) -> bool:
+        return any(not isinstance(each, AutoTelemetry) for each in self.observers)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether an observer may want to see a batch; that for telemetry does as soon as its SDK is imported."""
+        return self._has_own_observers or TELEMETRY_SDK in sys.modules
 
     def get_timeout(self, state: AdmittedCall) -> float:
         """Return how many seconds a call may take."""

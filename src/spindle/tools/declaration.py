@@ -226,7 +226,18 @@ class Tool(Generic[A_co]):
             capabilities=self.capabilities,
             isolation=self.isolation,
             has_availability=self.is_available is not None,
+            layers=self._layers,
         )
+
+    @property
+    def _layers(self) -> frozenset[str]:
+        has_option = {
+            "checks": bool(self.checks),
+            "cache": self.cache is not None,
+            "capabilities": self.capabilities is not NO_CAPABILITIES,
+            "retries": self.idempotent,
+        }
+        return frozenset(name for name, is_set in has_option.items() if is_set)
 
     @cached_property
     def fingerprint(self) -> str:

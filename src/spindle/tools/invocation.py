@@ -51,6 +51,8 @@ class Runnable:
     isolation: str
     has_availability: bool
     """Whether it is asked for each call whether it is available."""
+    layers: frozenset[str]
+    """The layers around the handler, of those that most tools do not need: checks, cache, capabilities, retries."""
 
 
 def build_executor(tool: object, runnable: Runnable, context: ToolContext) -> Execute:

@@ -29,6 +29,10 @@ class Schema(Protocol):
         """Return the function that validates a call's arguments."""
         ...
 
+    def copying_validator(self) -> Validate:
+        """Return the same for arguments that are kept: the value shares nothing with them that can be changed."""
+        ...
+
 
 def build_schema(source: object, *, tool: str, strict: bool, secret_fields: frozenset[str]) -> Schema:
     """Build the schema of a function, a class or a JSON Schema dict.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_object
 from spindle.text import quote_name, to_printable
+from spindle.tools.arguments import copy_arguments
 from spindle.tools.schema.base import Problem, build_refusal
 from spindle.tools.schema.graph import (
     SchemaGraph,
@@ -224,6 +225,13 @@ class RawSchema:
     def validator(self) -> Callable[[JsonObject], JsonObject]:
         """Return the function that validates a call's arguments."""
         return self.validate
+
+    def copying_validator(self) -> Callable[[JsonObject], JsonObject]:
+        """Return the same for arguments that are kept: the value shares nothing with them that can be changed."""
+        return self._validate_copy
+
+    def _validate_copy(self, arguments: JsonObject) -> JsonObject:
+        return self.validate(copy_arguments(arguments))
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Validate arguments without coercion, then return them with defaults filled in.

@@ -20,6 +20,7 @@ from typing_extensions import TypedDict, is_typeddict
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.tools.arguments import copy_arguments
 from spindle.tools.identity import canonical_json
 from spindle.tools.schema.base import Problem, Validate, build_refusal, format_location, format_problems, suggest_name
 from spindle.tools.schema.booleans import build_boolean_finder, collect_node_kinds, find_booleans_for_numbers
@@ -135,6 +136,24 @@ def _new_class(old: type, made: RebuiltClasses) -> object:
 
 
 _OBJECTS = {"model", "dataclass", "typed-dict"}
+_SCALARS = {"str", "int", "float", "bool", "none", "literal", "enum", "date", "time", "datetime", "timedelta"}
+
+
+def _copies_input(node: Mapping[str, Any]) -> bool:
+    """Return whether valid values share nothing with the input that can be changed, and no code of a type sees it."""
+    kind = node["type"]
+    if kind in _SCALARS:
+        return True
+    if kind == "call":
+        return _copies_input(node["arguments_schema"])
+    if kind == "arguments":
+        is_open = "var_args_schema" in node or "var_kwargs_schema" in node
+        return not is_open and all(_copies_input(each["schema"]) for each in node["arguments_schema"])
+    if kind in {"default", "nullable"}:
+        return _copies_input(node["schema"])
+    return kind == "list" and "items_schema" in node and _copies_input(node["items_schema"])
+
+
 _BUILD_ERRORS = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError, NameError, TypeError)
 
 
@@ -199,6 +218,17 @@ class TypedSchema:
     def validator(self) -> Validate:
         """Return the function that validates a call's arguments."""
         return self._validate
+
+    def copying_validator(self) -> Validate:
+        """Return the same for arguments that are kept: the value shares nothing with them that can be changed."""
+        return self._validate_copy
+
+    @cached_property
+    def _validate_copy(self) -> Validate:
+        validate = self._validate
+        if self._strict or _copies_input(self._adapter.core_schema):
+            return validate
+        return lambda arguments: validate(copy_arguments(arguments))
 
     @cached_property
     def _validate(self) -> Validate:
