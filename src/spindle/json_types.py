@@ -163,10 +163,14 @@ def _same(new: Iterable[object], old: Iterable[object]) -> bool:
 
 _MANY_PARTS = 2_000
 _LONG_TEXT = 1 << 18
+_FEW_ITEMS, _SHORT_TEXT = 16, 1 << 10
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def is_large(value: object) -> bool:
     """Return whether a JSON value has thousands of parts or very long texts; stops as soon as that is known."""
+    if value.__class__ is list and _is_small(cast("list[object]", value)):
+        return False
     parts, chars, waiting = 0, 0, [value]
     while waiting:
         each = waiting.pop()
@@ -181,6 +185,17 @@ def is_large(value: object) -> bool:
         if parts > _MANY_PARTS or chars > _LONG_TEXT:
             return True
     return False
+
+
+def _is_small(items: list[object]) -> bool:
+    """Return whether a list holds only a few short texts and numbers, which most lists do."""
+    if len(items) > _FEW_ITEMS:
+        return False
+    for each in items:
+        kind = each.__class__
+        if kind not in _SCALARS or (kind is str and len(cast("str", each)) > _SHORT_TEXT):
+            return False
+    return True
 
 
 def _get_parts(value: object) -> Collection[object]:

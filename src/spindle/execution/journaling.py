@@ -286,9 +286,10 @@ class BatchJournal:
     def queue_outcome(self, state: AdmittedCall) -> None:
         """Queue the outcome of a finished call for writing, without waiting for it."""
         record = state.journal_state
-        if record is not None and record.is_begun and self._is_final(state):
+        if record is not None and record.is_begun:
             self._ended.append(state)
-            self._has_ended.set()
+            if len(self._ended) == 1:
+                self._has_ended.set()
 
     async def _flush_finished(self) -> None:
         while True:
@@ -300,7 +301,7 @@ class BatchJournal:
             self._has_ended = anyio.Event()
             ended, self._ended = self._ended, []
             try:
-                await self._write(ended)
+                await self._write([state for state in ended if self._is_final(state)])
             except Exception:  # noqa: BLE001  `finish` tries again and reports a failure
                 return
 
@@ -316,7 +317,8 @@ class BatchJournal:
             and state.journal_state.is_begun
             and not state.journal_state.is_recorded
         ]
-        refused = [note for state in states if (note := self._build_refusal(state)) is not None]
+        others = [state for state in states if state.journal_state is None or not state.journal_state.is_begun]
+        refused = [note for state in others if (note := self._build_refusal(state)) is not None]
         try:
             await self._write(owed)
             await self._journal.note(refused)

@@ -1,11 +1,12 @@
 """Journal records: intents and outcomes that callers write, entries that they read, and rows that backends store."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import json.encoder
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from spindle.errors import JournalError, UsageError
 from spindle.json_types import JsonObject, JsonValue
@@ -90,7 +91,21 @@ class JournalEntry:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _build_encoder() -> Callable[[JsonObject], str]:
+    """Return `json.dumps` without its setup for each value, which takes longer than a small value itself."""
+    plain = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without the compiled encoder
+        return plain.encode
+    text = json.encoder.encode_basestring_ascii
+    flags = plain.sort_keys, plain.skipkeys, plain.allow_nan
+    write = make(None, plain.default, text, None, plain.key_separator, plain.item_separator, *flags)
+    return lambda value: "".join(write(value, 0))
+
+
+_encode = _build_encoder()
 
 
 SqlValue: TypeAlias = str | bytes | int | float | None
@@ -124,6 +139,7 @@ class Row(NamedTuple):
 
 STARTED_FIELDS = Row._fields[: Row._fields.index("ended_at")]
 """The fields that are known when a call begins."""
+_STATE = Row._fields.index("state")
 
 
 class Claim(NamedTuple):
@@ -289,9 +305,10 @@ def build_repeated_row(claim: Claim, known: Row) -> Row:
 def build_finished_row(row: Row, outcome: Outcome) -> Row:
     """Return the row of a call that has ended."""
     _, attempts, *facts = outcome
+    *known, _, caller = row[: len(STARTED_FIELDS)]
+    known[_STATE] = "finished"
     # A row starts with one attempt counted, so that the number is right after a crash.
-    begun = row._replace(state="finished", attempts=row.attempts - 1 + attempts)[: len(STARTED_FIELDS)]
-    return Row._make((*begun, *facts))
+    return Row._make((*known, row.attempts - 1 + attempts, caller, *facts))
 
 
 def to_entry(row: Row) -> JournalEntry:

@@ -114,9 +114,12 @@ class Database(LockedDatabase):
 
     def finish(self, outcomes: Sequence[Outcome]) -> list[FinishResult]:
         """End each call unless it has ended already or another process is running it."""
-        rows = [_to_bindable([*facts, key, self._lease.run_id]) for key, *facts in outcomes]
-        if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
-            return ["ended"] * len(rows)
+        rows: list[list[SqlValue]] = [[*facts, key, self._lease.run_id] for key, *facts in outcomes]
+        try:
+            if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
+                return ["ended"] * len(rows)
+        except UnicodeEncodeError:
+            rows = list(map(_to_bindable, rows))  # what was ended before the failure is found as ended
         return [self._end(outcome.idempotency_key, row) for outcome, row in zip(outcomes, rows, strict=True)]
 
     def note(self, rows: Sequence[Row]) -> list[None]:
@@ -155,12 +158,13 @@ class Database(LockedDatabase):
             self._lease.release()
 
     def _try_start_all(self, claims: Sequence[Claim]) -> bool:
-        """Start all calls with one statement, the common case; start none and return False if a key is known."""
+        """Start all calls with one statement, the common case; if one needs more than that, start none."""
         self._connection.execute("SAVEPOINT claims")
         try:
-            self._connection.executemany(_INSERT_NEW, [self._to_row_values(claim.row) for claim in claims])
+            run_id, count = self._lease.run_id, len(STARTED_FIELDS)
+            self._connection.executemany(_INSERT_NEW, [(run_id, *claim.row[:count]) for claim in claims])
             are_new = True
-        except sqlite3.IntegrityError:
+        except (sqlite3.IntegrityError, UnicodeEncodeError):  # a known key, or text that is stored as bytes
             self._connection.execute("ROLLBACK TO claims")
             are_new = False
         self._connection.execute("RELEASE claims")
