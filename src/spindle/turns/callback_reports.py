@@ -1,7 +1,6 @@
 """What an executor callback works with: reports of deltas, log lines and usage, and the calls of its loop."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
@@ -245,14 +244,12 @@ class LoopCalls:
             )
         return self._executor
 
-    @contextmanager
-    def bound(self) -> Generator[None]:
+    def __enter__(self) -> None:
         """Let the contexts of the dispatch and of its turn run calls; not longer, to leave no reference cycle."""
         self._ctx.bind_loop(self)
-        try:
-            yield
-        finally:
-            self._ctx.bind_loop(None)
+
+    def __exit__(self, *_: object) -> None:
+        self._ctx.bind_loop(None)
 
     def tool_context(self) -> ToolContext:
         """Return the context of the dispatch for handlers."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from spindle.artifacts.forge import ArtifactIndex
@@ -12,6 +11,7 @@ from spindle.calls import ToolCallRecord
 from spindle.events import Events
 from spindle.json_types import JsonObject, JsonValue
 from spindle.stash import Stash
+from spindle.text import new_token
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter, validate_filter
@@ -59,7 +59,7 @@ class TurnContext(LoopBound):
         attachments: "Iterable[Media]" = (),
         caller: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        self.id = id or token_hex(16)
+        self.id = id or new_token()
         self.session_id = session_id or self.id
         self.system_prompt = system_prompt
         self._tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
@@ -80,9 +80,8 @@ class TurnContext(LoopBound):
         calls = tuple(tool_calls)
         found = initial_retrievables(retrievables, calls)
         self.records = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
-        self.abort_signal = AbortSignal()
         # Not a bound method of this turn: that reference cycle would keep the turn alive until garbage collection.
-        self.abort_signal.on_abort(partial(self.gates.abort_turn, self.id))
+        self.abort_signal = AbortSignal(partial(self.gates.abort_turn, self.id))
 
     @property
     def tools(self) -> ToolRegistry:
@@ -244,13 +243,12 @@ class DispatchContext(Signals, LoopBound):
         """The event registry of the turn."""
         self.gates = self.turn.gates
         """The desk that lists open gates and settles them by id."""
-        self.id = token_hex(16)
+        self.id = new_token()
         self.dispatch_id = self.id
         self.iteration = 0
         self.usage: JsonObject = {}
         """Usage totals so far."""
-        self.abort_signal = AbortSignal(parent=self.turn.abort_signal)
-        self.abort_signal.on_abort(partial(self.turn.gates.abort_turn, self.turn.id))
+        self.abort_signal = AbortSignal(partial(self.gates.abort_turn, self.turn_id), parent=self.turn.abort_signal)
         self._tool_context: ToolContext | None = None
 
     def bind_loop(self, loop: LoopRunner | None) -> None:

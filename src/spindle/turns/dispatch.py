@@ -125,7 +125,7 @@ class DispatchRunner:
             readers=readers,
         )
         loop = ModelLoop(ctx, settings)
-        with loop.calls.bound():
+        with loop.calls:
             return await loop.run()
 
 

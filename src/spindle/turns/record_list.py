@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from anyio import Lock
 
@@ -104,7 +105,7 @@ class RecordList(Generic[R]):
         self._lock: Lock | None = None
         self.revision = 0
         """The number of changes that were not appends."""
-        self._set_shown(list(shown))
+        self._set_shown(list(shown) if shown else [])
 
     async def store(self, record: R, *, shown: R | None = None) -> R:
         """Store a record and append it, or `shown` instead of it; a record that is already in the list stays there.
@@ -113,16 +114,20 @@ class RecordList(Generic[R]):
             InvalidRecordError: The record is of another kind.
         """
         stored = check_record(self._kind, record)
+        if self._records is None:
+            return record if record in self else self._append(record if shown is None else shown)
         async with self._lock_writes():
-            if record not in self:
-                if self._records is not None:
-                    await self._records.store(self._kind, stored, turn_id=self._turn_id)
-                record = record if shown is None else shown
-                self._shown.append(record)
-                self._all = None
-                self._identities.add(id(record))
-                checksum = _checksum(record)
-                self._checksums[checksum] = self._checksums.get(checksum, 0) + 1
+            if record in self:
+                return record
+            await self._records.store(self._kind, stored, turn_id=self._turn_id)
+            return self._append(record if shown is None else shown)
+
+    def _append(self, record: R) -> R:
+        self._shown.append(record)
+        self._all = None
+        self._identities.add(id(record))
+        checksum = _checksum(record)
+        self._checksums[checksum] = self._checksums.get(checksum, 0) + 1
         return record
 
     async def mutate(self, record: R, *, shown: R | None = None) -> R:
@@ -172,7 +177,7 @@ class RecordList(Generic[R]):
         self._all: tuple[R, ...] | None = None
         self.revision += 1
         # By identity: two records that are equal, or share an id, are still two records.
-        self._identities = set(map(id, records))
+        self._identities = set(map(id, records)) if records else set[int]()
         # Most lists start empty, and an empty dict is created much faster than a Counter.
         self._checksums: dict[object, int] = Counter(map(_checksum, records)) if records else {}
 
@@ -223,13 +228,14 @@ class TurnRecords:
     __slots__ = (
         "_artifacts",
         "_attached",
+        "_build_list",
         "_calls",
         "_has_untrusted_call",
+        "_memory",
         "_messages",
-        "memory",
+        "_thought",
         "message",
         "retrievable",
-        "thought",
         "tool_call",
     )
 
@@ -247,8 +253,9 @@ class TurnRecords:
         self.message: RecordList[MessageLike] = RecordList(
             "message", records, turn_id=turn_id, shown=check_messages(messages)
         )
-        self.thought = RecordList("thought", records, turn_id=turn_id, shown=thoughts)
-        self.memory = RecordList("memory", records, turn_id=turn_id, shown=memories)
+        self._build_list: partial[RecordList[Any]] = partial(RecordList, records=records, turn_id=turn_id)
+        self._thought: RecordList[Thought] | Iterable[Thought] = thoughts
+        self._memory: RecordList[Memory] | Iterable[Memory] = memories
         self.retrievable = RecordList("retrievable", records, turn_id=turn_id, shown=retrievables)
         self.tool_call = RecordList("tool_call", records, turn_id=turn_id, shown=tool_calls)
         self._calls = RecordCursor(self.tool_call)
@@ -256,6 +263,22 @@ class TurnRecords:
         self._has_untrusted_call = False
         self._messages = RecordCursor(self.message)
         self._attached: list[MessageLike] = []
+
+    # Most turns have neither: their lists are built on first use.
+
+    @property
+    def thought(self) -> RecordList[Thought]:
+        """The thoughts of the turn."""
+        if not isinstance(self._thought, RecordList):
+            self._thought = self._build_list("thought", shown=self._thought)
+        return self._thought
+
+    @property
+    def memory(self) -> RecordList[Memory]:
+        """The memories of the turn."""
+        if not isinstance(self._memory, RecordList):
+            self._memory = self._build_list("memory", shown=self._memory)
+        return self._memory
 
     @property
     def artifacts(self) -> ArtifactIndex:

@@ -1,11 +1,10 @@
 """The turn runner: `TurnRunner.run` runs one turn and returns its report, `TurnRunner.resume` continues one."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, nullcontext
-from dataclasses import dataclass
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 
 import anyio
 
@@ -45,9 +44,8 @@ if TYPE_CHECKING:
     from spindle.turns.turn_store import TurnStore
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _TurnArguments:
-    """The arguments of one turn; raises `InvalidTurnContextError` if one is invalid."""
+class _TurnArguments(NamedTuple):
+    """The arguments of one turn."""
 
     system_prompt: str
     messages: Iterable[MessageLike]
@@ -61,7 +59,8 @@ class _TurnArguments:
     caller: Mapping[str, JsonValue] | None
     turn_id: str | None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise `InvalidTurnContextError` if one is invalid."""
         wrong: dict[str, str] = {}
         if not isinstance(untyped(self.system_prompt), str):
             wrong["system_prompt"] = "text"
@@ -267,6 +266,7 @@ class TurnRunner:
                 yield event
 
     def _build_turn(self, events: Events, arguments: _TurnArguments) -> TurnContext:
+        arguments.check()
         try:
             return TurnContext(
                 id=arguments.turn_id,
@@ -300,8 +300,12 @@ class TurnRunner:
         if events.has_observer("turn_start"):
             await events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=run.started_at, caller=turn.caller))
         try:
-            async with nullcontext() if cancel is None else abort_on(cancel, turn.abort, events):
-                await self._run_in_time(run, resumed)
+            run_stages = self._run_stages if self._timeout_seconds is None else self._run_in_time
+            if cancel is None:
+                await run_stages(run, resumed)
+            else:
+                async with abort_on(cancel, turn.abort, events):
+                    await run_stages(run, resumed)
             run.status = run.find_status()
             if run.saver is not None and run.status in {"ok", "nack", "aborted"}:
                 await run.saver.finish(run.status, run.text, None if run.error is None else str(run.error))
@@ -322,36 +326,35 @@ class TurnRunner:
         return None if self._store is None or ctx.dry_run else optional.TurnSaver(ctx, self._store, callback)
 
     async def _run_in_time(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
-        """Run the stages within the time limit; what fails is kept as the error of the turn, not raised."""
-        seconds = self._timeout_seconds
-        with nullcontext() if seconds is None else anyio.move_on_after(seconds) as scope:
-            try:
-                await self._run_stages(run, resumed)
-            except Exception as error:  # noqa: BLE001  every failure of a turn is reported, not raised
-                run.error = error
-        if scope is not None and scope.cancelled_caught:
+        with anyio.move_on_after(self._timeout_seconds) as scope:
+            await self._run_stages(run, resumed)
+        if scope.cancelled_caught:
             run.error = LimitError(
-                f"The turn exceeded timeout_seconds={seconds}; raise the limit, or ask for less.",
+                f"The turn exceeded timeout_seconds={self._timeout_seconds}; raise the limit, or ask for less.",
                 field="timeout_seconds",
             )
 
     async def _run_stages(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
-        turn, loop = run.ctx.turn, ModelLoop(run.ctx, self._loop, run.saver)
-        with loop.calls.bound():
-            if resumed is None:
-                await run_pipeline(self._inputs, turn, "turn-input")
-            if turn.aborted:
-                return
-            run.stage = "dispatch"
-            report = await loop.run(None if resumed is None else resumed.calls)
-            waiting = None if loop.saved_calls is None else loop.saved_calls.waiting
-            if waiting is not None and run.saver is not None:
-                run.state = await run.saver.suspend(waiting)
-                run.finished_calls = tuple(item.record for item in waiting if item.record is not None)
-                return
-            run.text, run.stage = report.text, "turn-output"
-            if not turn.aborted:
-                await run_pipeline(self._outputs, turn, "turn-output")
+        """Run the stages; what fails is kept as the error of the turn, not raised."""
+        try:
+            turn, loop = run.ctx.turn, ModelLoop(run.ctx, self._loop, run.saver)
+            with loop.calls:
+                if resumed is None:
+                    await run_pipeline(self._inputs, turn, "turn-input")
+                if turn.aborted:
+                    return
+                run.stage = "dispatch"
+                report = await loop.run(None if resumed is None else resumed.calls)
+                waiting = None if loop.saved_calls is None else loop.saved_calls.waiting
+                if waiting is not None and run.saver is not None:
+                    run.state = await run.saver.suspend(waiting)
+                    run.finished_calls = tuple(item.record for item in waiting if item.record is not None)
+                    return
+                run.text, run.stage = report.text, "turn-output"
+                if not turn.aborted:
+                    await run_pipeline(self._outputs, turn, "turn-output")
+        except Exception as error:  # noqa: BLE001  every failure of a turn is reported, not raised
+            run.error = error
 
 
 def _open_store(executor: Executor, on_wait: OnWait | None) -> "TurnStore | None":

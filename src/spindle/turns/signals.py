@@ -91,11 +91,13 @@ class Signals:
 class AbortSignal:
     """A flag that is set once and then calls its listeners; a later listener is called immediately."""
 
-    def __init__(self, parent: "AbortSignal | None" = None) -> None:
+    def __init__(self, *listeners: Callable[[], object], parent: "AbortSignal | None" = None) -> None:
         self._aborted = False
-        self._listeners: list[Callable[[], object]] = []
+        self._listeners = list(listeners)
         if parent is not None:
-            parent.on_abort(self.abort)
+            parent._listeners.append(self.abort)
+            if parent._aborted:
+                self.abort()
 
     @property
     def aborted(self) -> bool:
