@@ -168,6 +168,7 @@ BENCHMARKS = [
         name="1,000 tools defined and described / their pydantic models built",
         floor=build_models,
         subject=define_and_describe,
+        clock="cpu",  # seconds of work: on a busy machine the wall clock shows the others
         aim=1.2,
     ),
     Benchmark(
@@ -175,13 +176,18 @@ BENCHMARKS = [
         floor=describe_first,
         subject=describe_again,
         setup=FirstAndAgain,
+        clock="cpu",
         aim=500,
         direction="at least",
+        note="Described again, a tool parses its JSON anew, so that the caller may change what it gets: 2.3 ms for "
+        "1,000 tools, of which a bare parse is 1.3. The first time takes 670 ms, nearly all of it pydantic's, so even "
+        "the bare parse would just reach the aim.",
     ),
     Benchmark(
         name="1,000 tools described again / parsing their schemas",
         floor=parse_schemas,
         subject=describe_known,
+        clock="cpu",
         aim=2,
     ),
     Benchmark(
