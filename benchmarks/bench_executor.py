@@ -168,8 +168,9 @@ BENCHMARKS = [
         floor=write_large,
         subject=keep_large,
         aim=3,
-        note="The floor encodes and writes at once, and waits for one sync. The spool counts the lines of the 10 MB, "
-        "writes in pieces, each handed to a thread, and syncs data, note and folder: on a disk with other writers, "
-        "where one sync takes 10 ms and more, the waits decide. Not tried: larger pieces for a text that is in memory.",
+        note="Most of it is waiting: of 105 to 138 ms on a busy machine, 18 are CPU time (of the floor 6 of 41), "
+        "23 to 40 the syncs of data, note and folder where the floor has one, 7 to 24 the ten pieces that are written "
+        "and whose lines are counted (4 to 9). The rest are the changes between the event loop and threads, about "
+        "one for each piece. Not tried: one piece for a text that is in memory.",
     ),
 ]

@@ -55,6 +55,23 @@ def is_callback(value: object) -> bool:
     return not (isgeneratorfunction(value) or isasyncgenfunction(value))
 
 
+_ATOMS = frozenset((str, int, bool, type(None)))
+
+
+def copy_object(value: JsonObject) -> JsonObject:
+    """Copy a JSON object with the objects and arrays in it."""
+    return {name: part if part.__class__ in _ATOMS else _copy_part(part) for name, part in value.items()}
+
+
+def _copy_part(value: JsonValue) -> JsonValue:
+    kind = value.__class__
+    if kind is dict:
+        return copy_object(value)
+    if kind is list:
+        return [part if part.__class__ in _ATOMS else _copy_part(part) for part in value]
+    return value
+
+
 def untyped(value: object) -> object:
     """Return a value without its declared type, so that what an untyped caller passed can be checked."""
     return value
@@ -164,7 +181,7 @@ def _same(new: Iterable[object], old: Iterable[object]) -> bool:
 _MANY_PARTS = 2_000
 _LONG_TEXT = 1 << 18
 _FEW_ITEMS, _SHORT_TEXT = 16, 1 << 10
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+_SCALARS = _ATOMS | {float}
 
 
 def is_large(value: object) -> bool:

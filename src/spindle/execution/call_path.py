@@ -21,6 +21,7 @@ from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
 from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
 from spindle.execution.interceptors import notify_observer
+from spindle.execution.outcomes import run_with_events, run_with_progress
 from spindle.execution.results import HandlerResult, normalize_off_loop, redact_err, redact_off_loop, to_err
 from spindle.execution.settings import Engine
 from spindle.tools.arguments import build_redactor
@@ -290,8 +291,8 @@ def emit_events(engine: Engine, run: Run, _: Needs) -> Run:  # noqa: ARG001
     def choose(state: AdmittedCall, batch: Batch) -> Answer:
         has_observer = state.ctx.events.has_observer
         if has_observer("tool_execution_start") or has_observer("tool_execution_end"):
-            return optional.run_with_events(run, state, batch)
-        return optional.run_with_progress(run, state, batch) if has_observer("tool_progress") else run(state, batch)
+            return run_with_events(run, state, batch)
+        return run_with_progress(run, state, batch) if has_observer("tool_progress") else run(state, batch)
 
     return choose
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from spindle.execution.approval import request_approval as request_approval
     from spindle.execution.approval import require_sink_approval as require_sink_approval
     from spindle.execution.cache import ResultCache as ResultCache
-    from spindle.execution.call_events import run_with_events as run_with_events
-    from spindle.execution.call_events import run_with_progress as run_with_progress
     from spindle.execution.fit_results import BudgetFit as BudgetFit
     from spindle.execution.fit_results import read_returned_artifact as read_returned_artifact
     from spindle.execution.fit_results import redact_artifact as redact_artifact

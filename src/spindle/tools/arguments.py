@@ -11,7 +11,7 @@ from jiter import from_json
 
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import InvalidToolArgsError
-from spindle.json_types import JsonObject, JsonValue, is_mapping
+from spindle.json_types import JsonObject, JsonValue, copy_object, is_mapping
 from spindle.text import MASK
 from spindle.tools.schema.base import Problem, build_refusal, describe_kind, format_location
 
@@ -51,6 +51,8 @@ _BROKEN: dict[str, tuple[str, str]] = {
     "invalid escape": ("an escape that JSON does not have", "write a backslash itself as \\\\"),
     "key must be a string": ("a key without double quotes", "put every key in double quotes"),
 }
+copy_arguments = copy_object
+"""Copies parsed arguments, so that a handler that changes its own does not change the caller's."""
 _NOT_JSON = ("text that is not valid JSON", "use double quotes, no comments, no NaN or Infinity")
 
 
@@ -85,11 +87,6 @@ def read_arguments(args: object, *, tool: str, empty_ok: bool) -> JsonObject:
     return value
 
 
-def copy_arguments(arguments: JsonObject) -> JsonObject:
-    """Copy parsed arguments, so that a handler that changes its own does not change the caller's."""
-    return {name: value if value.__class__ in _ATOMS else _copy(value) for name, value in arguments.items()}
-
-
 def copy_plain(given: object) -> JsonObject | None:
     """Copy a mapping of ordinary JSON values, which always has a checksum; `None` for any other, or a deep one."""
     if given.__class__ is not dict:
@@ -120,15 +117,6 @@ def _copy_plain(value: JsonValue, depth: int) -> JsonValue:
     if kind in _ATOMS or (kind is float and isfinite(value)):
         return value
     raise _NotPlainError
-
-
-def _copy(value: JsonValue) -> JsonValue:
-    kind = value.__class__
-    if kind is dict:
-        return {key: part if part.__class__ in _ATOMS else _copy(part) for key, part in value.items()}
-    if kind is list:
-        return [part if part.__class__ in _ATOMS else _copy(part) for part in value]
-    return value
 
 
 def _may_hide(masked: bytes) -> bool:

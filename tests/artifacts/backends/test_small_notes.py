@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.artifacts.backends import files, small_notes
+from spindle.artifacts import backends
+from spindle.artifacts.backends import small_notes
 from spindle.artifacts.backends.small_notes import SMALL_BYTES
 from spindle.artifacts.spool import Spool
 
@@ -120,7 +121,7 @@ async def test_a_note_with_a_wrong_length_is_not_trusted(tmp_path: Path, length:
 
 
 async def test_without_a_boot_id_both_files_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "get_boot_id", lambda: None)
+    monkeypatch.setattr(backends, "get_boot_id", lambda: None)
     spool = Spool.files(tmp_path)
     await spool.write("id", "first")
     synced = count_syncs(monkeypatch)

@@ -1,13 +1,12 @@
 """What a handler is given shares nothing with the arguments that are kept, whatever the types of its parameters are."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 from pydantic import BaseModel, BeforeValidator
 from typing_extensions import TypedDict
 
 from spindle import Call, Executor, ToolContext, ToolRegistry, tool
-from spindle.json_types import is_array, is_object
 
 pytestmark = pytest.mark.anyio
 
@@ -28,14 +27,15 @@ def add_item(value: Any) -> Any:
 def change(value: Any) -> None:
     """Change every list and dict of a value in place."""
     held: Any = vars(value) if isinstance(value, Model) else value
-    if is_object(held):
-        for each in list(held.values()):
+    if isinstance(held, dict):
+        for each in cast("dict[str, Any]", held).copy().values():
             change(each)
         held["changed"] = True
-    elif is_array(held):
-        for each in list(held):
+    elif isinstance(held, list):
+        items = cast("list[Any]", held)
+        for each in items.copy():
             change(each)
-        held.append("changed")
+        items.append("changed")
 
 
 CASES: list[tuple[Any, Any]] = [

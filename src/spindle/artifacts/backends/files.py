@@ -6,12 +6,14 @@ version, the new one or none, but never a part. The note of a small version hold
 only the note is synced. A replaced version is kept for its readers until it is swept.
 """
 
+import fcntl
 import os
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from errno import EDQUOT, EFBIG, ENOSPC
 from os import PathLike
 from pathlib import Path
 from weakref import WeakSet
@@ -20,18 +22,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from spindle.addresses import parse_local_path
-from spindle.artifacts.backends.private_files import (
-    create_private_file,
-    make_private_folder,
-    read_range,
-    remove_abandoned,
-    start_writeback,
-    sync_folder,
-    translate_os_errors,
-    try_lock,
-    write_fully,
-)
-from spindle.artifacts.backends.small_notes import SMALL_BYTES, build_small_note, get_boot_id, read_note, restore_data
+from spindle.artifacts import backends
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
 from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
@@ -41,6 +32,107 @@ from spindle.errors import ArtifactGoneError, SpoolError
 from spindle.text import shorten
 
 _OWN_NAMES = re.compile(r"[0-9a-f]{2}")
+
+_OWNER_ONLY_FILE = 0o600
+_OWNER_ONLY_FOLDER = 0o700
+
+
+@contextmanager
+def translate_os_errors(path: Path) -> Generator[None]:
+    """Translate an `OSError` to a `SpoolError`.
+
+    Raises:
+        SpoolError: The disk is full, or the path is not usable.
+    """
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in {ENOSPC, EDQUOT, EFBIG}
+        advice = (
+            "free some space or prune the spool" if is_full else "check that the folder exists and belongs to this user"
+        )
+        raise SpoolError(f"Spool at {path} cannot be used: {error.strerror or error}; {advice}") from error
+
+
+def make_private_folder(path: Path) -> None:
+    """Create a folder that only its owner may enter, and its parents; an existing folder is not changed."""
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=_OWNER_ONLY_FOLDER, exist_ok=True)
+    sync_folder(path.parent)
+
+
+def create_private_file(path: Path) -> int:
+    """Create a new file without following links; return a descriptor to write to."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _OWNER_ONLY_FILE)
+
+
+def write_fully(handle: int, data: bytes) -> None:
+    """Write all of `data`; one system call may write less."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def start_writeback(handle: int, start: int, count: int) -> None:
+    """Let the kernel start to write bytes to the disk, without waiting, where it takes such advice."""
+    advise: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
+    if advise is not None:
+        # Dirty pages are written; they stay cached, because only pages that are clean already are dropped.
+        with suppress(OSError):
+            advise(handle, start, count, os.POSIX_FADV_DONTNEED)
+
+
+def read_range(path: Path, start: int, end: int) -> bytes:
+    """Read bytes `start` to `end` of a file.
+
+    Raises:
+        EOFError: The file is shorter than `end`.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        data = os.pread(handle, end - start, start)
+        while len(data) < end - start:
+            more = os.pread(handle, end - start - len(data), start + len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+    finally:
+        os.close(handle)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush a folder, so that renames in it survive power loss."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def try_lock(handle: int) -> bool:
+    """Try to acquire the lock that a live writer holds on its file; the kernel releases it when the writer dies."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove a file, unless a live writer has locked it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # already removed, or not a file of the spool
+    try:
+        if try_lock(handle):
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
 
 WRITEBACK_BYTES = 8 << 20
 """How much is written before the kernel is asked to start on it, so that the last sync has little left to wait for."""
@@ -126,12 +218,12 @@ class FileStore:
     def _load_note(self, path: Path) -> Manifest | None:
         with translate_os_errors(self._root):
             try:
-                note = read_note(path)
+                note = backends.read_note(path)
                 if note is None:
                     return None
                 data = self._data_path(note.manifest)
                 if note.may_lack_data:
-                    restore_data(data, path)
+                    backends.restore_data(data, path)
                 return note.manifest if data.stat().st_size == note.manifest.index.byte_length else None
             except FileNotFoundError:
                 return None
@@ -213,7 +305,7 @@ class _Draft:
         )
         self._is_published = False
         self._written = self._started = 0
-        self._content: bytearray | None = None if get_boot_id() is None else bytearray()
+        self._content: bytearray | None = None if backends.get_boot_id() is None else bytearray()
         """All bytes, as long as they are few."""
 
     @classmethod
@@ -232,19 +324,19 @@ class _Draft:
             write_fully(self._handle, piece)
         self._written += len(piece)
         if self._content is not None:
-            self._content = self._content + piece if self._written <= SMALL_BYTES else None
+            self._content = self._content + piece if self._written <= backends.SMALL_BYTES else None
         if self._written - self._started >= WRITEBACK_BYTES:
             start_writeback(self._handle, self._started, self._written - self._started)
             self._started = self._written
         self.index.feed(piece)
 
     def publish(self, manifest: Manifest) -> None:
-        content, boot_id = self._content, get_boot_id()
+        content, boot_id = self._content, backends.get_boot_id()
         if content is None or boot_id is None:
             os.fsync(self._handle)
             text = manifest.to_bytes()
         else:
-            text = build_small_note(manifest, bytes(content), boot_id)
+            text = backends.build_small_note(manifest, bytes(content), boot_id)
         self._draft.rename(self._data)
         note = create_private_file(self._note_draft)
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from spindle.artifacts.backends.private_files import create_private_file, try_lock, write_fully
+from spindle.artifacts.backends.files import create_private_file, try_lock, write_fully
 from spindle.artifacts.spool import Manifest
 
 SMALL_BYTES = 64 << 10

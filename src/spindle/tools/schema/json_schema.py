@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
-from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_object
+from spindle.json_types import JsonObject, JsonValue, copy_object, is_list_or_tuple, is_object
 from spindle.text import quote_name, to_printable
-from spindle.tools.arguments import copy_arguments
 from spindle.tools.schema.base import Problem, build_refusal
 from spindle.tools.schema.graph import (
     SchemaGraph,
@@ -231,7 +230,7 @@ class RawSchema:
         return self._validate_copy
 
     def _validate_copy(self, arguments: JsonObject) -> JsonObject:
-        return self.validate(copy_arguments(arguments))
+        return self.validate(copy_object(arguments))
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Validate arguments without coercion, then return them with defaults filled in.

@@ -19,8 +19,7 @@ from pydantic_core.core_schema import (
 from typing_extensions import TypedDict, is_typeddict
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
-from spindle.json_types import JsonObject, JsonValue, is_object
-from spindle.tools.arguments import copy_arguments
+from spindle.json_types import JsonObject, JsonValue, copy_object, is_object
 from spindle.tools.identity import canonical_json
 from spindle.tools.schema.base import Problem, Validate, build_refusal, format_location, format_problems, suggest_name
 from spindle.tools.schema.booleans import build_boolean_finder, collect_node_kinds, find_booleans_for_numbers
@@ -228,7 +227,7 @@ class TypedSchema:
         validate = self._validate
         if self._strict or _copies_input(self._adapter.core_schema):
             return validate
-        return lambda arguments: validate(copy_arguments(arguments))
+        return lambda arguments: validate(copy_object(arguments))
 
     @cached_property
     def _validate(self) -> Validate:
