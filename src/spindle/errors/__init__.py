@@ -94,6 +94,7 @@ SpindleError
     ├── TurnAbortedError                  a turn was aborted
     ├── TurnSuspendedError                a turn was suspended and has no answer yet
     ├── TurnConflictError                 another process has continued the turn
+    ├── TurnFailedError                   a turn failed on a worker of an engine
     ├── InvalidTurnStateError             the state of a suspended turn cannot be resumed
     ├── InvalidAnswersError               the answers do not fit the suspended turn
     ├── UnsavableTurnError                a turn has a part that is not JSON
@@ -168,6 +169,7 @@ from spindle.errors.run import RunError as RunError
 from spindle.errors.run import SpoolError as SpoolError
 from spindle.errors.run import TurnAbortedError as TurnAbortedError
 from spindle.errors.run import TurnConflictError as TurnConflictError
+from spindle.errors.run import TurnFailedError as TurnFailedError
 from spindle.errors.run import TurnSuspendedError as TurnSuspendedError
 from spindle.errors.run import UnsavableTurnError as UnsavableTurnError
 from spindle.errors.run import UpstreamError as UpstreamError

@@ -200,6 +200,17 @@ class TurnConflictError(RunError):
         self.turn_id = turn_id
 
 
+class TurnFailedError(RunError):
+    """A turn failed on a worker of an engine; `class_name` is the class of the exception there, if it is known."""
+
+    code = "E_TURN_FAILED"
+    status = 502
+
+    def __init__(self, message: str, *, class_name: str | None = None) -> None:
+        super().__init__(message)
+        self.class_name = class_name
+
+
 TurnStateProblem: TypeAlias = Literal["invalid", "format", "tampered", "foreign", "unknown"]
 
 

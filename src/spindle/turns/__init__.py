@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
+    from spindle.turns.engine import Advance as Advance
+    from spindle.turns.engine import TurnEngine as TurnEngine
+    from spindle.turns.engine import TurnRest as TurnRest
     from spindle.turns.gate_desk import GateDesk as GateDesk
     from spindle.turns.gates import Gate as Gate
     from spindle.turns.gates import GateInfo as GateInfo

@@ -33,7 +33,8 @@ from spindle.turns.report import DispatchReport, build_dispatch_end, to_reply
 
 if TYPE_CHECKING:
     from spindle.turns.call_progress import CallProgress
-    from spindle.turns.suspension import DurableCalls, TurnSaver
+    from spindle.turns.suspension import DurableCalls
+    from spindle.turns.turn_saver import TurnSaver
 
 ExecutorCallback: TypeAlias = Callable[..., object]
 """`async (ctx)` or `async (ctx, helpers)`, or sync; returns the final text, a list of calls, a `Reply`, or `None`."""
@@ -207,10 +208,13 @@ class ModelLoop:
             self.saved_calls = optional.DurableCalls(ctx, self.calls, saver, suspends=settings.on_wait == "suspend")
         self._helpers = CallbackHelpers(ctx, ctx.events, self._usage)
         self._text = ""
+        self._first = ctx.iteration
         ctx.on_ack(self._readers.unregister)
 
-    async def run(self, calls: "list[CallProgress] | None" = None) -> DispatchReport:
+    async def run(self, calls: "list[CallProgress] | None" = None, *, once: bool = False) -> DispatchReport:
         """Run the loop to its end, or until the turn is to be suspended; begin with the calls of a resumed turn.
+
+        With `once`, run one iteration.
 
         Raises:
             Exception: As `DispatchRunner.dispatch`.
@@ -226,7 +230,7 @@ class ModelLoop:
         error: BaseException | None = None
         forget = ctx.turn.on_tools_replaced(self._readers.register_again)
         try:
-            await self._loop(calls)
+            await self._loop(calls, once=once)
         except BaseException as raised:
             error = raised
             raise
@@ -236,7 +240,7 @@ class ModelLoop:
                 ctx.turn.gates.resume_turn(ctx.turn_id)  # the turn goes on, and its middleware may open gates
             seconds = time.perf_counter() - begun
             report = DispatchReport(
-                status="suspended" if self.is_suspended else "ack" if ctx.is_acked else "aborted",
+                status="suspended" if self.is_suspended or self.goes_on else "ack" if ctx.is_acked else "aborted",
                 dispatch_id=ctx.dispatch_id,
                 turn_id=ctx.turn_id,
                 text=self._text,
@@ -267,13 +271,18 @@ class ModelLoop:
         """Whether calls wait for answers, so that the turn is to be suspended."""
         return self.saved_calls is not None and self.saved_calls.waiting is not None
 
-    async def _loop(self, calls: "list[CallProgress] | None") -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether the loop has not come to its end, and waits for nothing."""
+        return not self._ctx.aborted and not self._ctx.is_signalled and not self.is_suspended
+
+    async def _loop(self, calls: "list[CallProgress] | None", *, once: bool) -> None:
         ctx = self._ctx
         if calls:
             await self._iterate(calls)
         elif self.saved_calls is not None and calls is None:
             await self.saved_calls.start()
-        while not ctx.aborted and not ctx.is_signalled and not self.is_suspended:
+        while self.goes_on and not (once and ctx.iteration > self._first):
             most = self._settings.max_iterations
             if most is not None and ctx.iteration >= most:
                 raise LimitError(

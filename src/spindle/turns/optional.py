@@ -4,13 +4,14 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.turns.remote import RemoteTurns as RemoteTurns
     from spindle.turns.resumption import Resumption as Resumption
     from spindle.turns.resumption import TurnParts as TurnParts
     from spindle.turns.stream import EventBuffer as EventBuffer
     from spindle.turns.stream import forward_events as forward_events
     from spindle.turns.stream import stream_turn as stream_turn
     from spindle.turns.suspension import DurableCalls as DurableCalls
-    from spindle.turns.suspension import TurnSaver as TurnSaver
+    from spindle.turns.turn_saver import TurnSaver as TurnSaver
     from spindle.turns.turn_store import TurnStore as TurnStore
     from spindle.turns.waiting import UnattendedGates as UnattendedGates
     from spindle.turns.waiting import ask_at_gate as ask_at_gate

@@ -14,7 +14,7 @@ from spindle.turns.context import DispatchContext
 from spindle.turns.record_types import MessageLike
 
 if TYPE_CHECKING:
-    from spindle.turns.suspension import TurnSaver
+    from spindle.turns.turn_saver import TurnSaver
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class TurnProgress:
     """Of a turn that was suspended."""
     finished_calls: tuple[ToolCallRecord, ...] = ()
     """The finished calls of a batch in which other calls wait."""
+    goes_on: bool = False
+    """Whether the turn was saved between two iterations, to go on in any process."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started_seconds: float = field(default_factory=time.perf_counter)
 

@@ -1,6 +1,7 @@
 """Resuming a turn: find its newest state, apply the answers, and rebuild the turn that goes on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -8,23 +9,28 @@ from spindle.artifacts.spool import Spool
 from spindle.errors import (
     InvalidAnswersError,
     InvalidTurnStateError,
+    LimitError,
     NackError,
+    RunError,
     SpindleError,
+    TurnConflictError,
+    TurnFailedError,
     UnsavableTurnError,
 )
 from spindle.events import Events
 from spindle.execution.tickets import StoredTicket
-from spindle.json_types import JsonValue, is_object
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.stash import Stash
 from spindle.text import quote_name
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.call_progress import CallProgress, Decision
 from spindle.turns.context import DispatchContext, TurnContext
+from spindle.turns.engine import MAX_STARTS, Advance, EngineRun
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.record_list import TurnRecords
 from spindle.turns.report import Status, TurnReport
 from spindle.turns.state_content import ContentReader, to_plain_json
-from spindle.turns.suspension import TurnSaver
+from spindle.turns.turn_saver import TurnSaver
 from spindle.turns.turn_state import SavedTurn, read_state, restore_turn
 from spindle.turns.turn_store import StoredTurn, TurnStore
 
@@ -61,9 +67,16 @@ class Resumption:
         self._events = events
 
     async def open(
-        self, state: object, answers: Mapping[str, JsonValue] | None, turn_id: str | None
+        self,
+        state: object,
+        answers: Mapping[str, JsonValue] | None,
+        turn_id: str | None,
+        *,
+        on_engine: bool = False,
     ) -> ResumedTurn | TurnReport:
         """Return the turn to run, or its report if there is nothing to do.
+
+        With `on_engine`, the turn goes on there; one that is running is left alone, which is a conflict.
 
         Raises:
             InvalidTurnStateError: The state is invalid, or the journal does not know the turn.
@@ -77,13 +90,15 @@ class Resumption:
         _check_known(given, current.saved.waiting | (set() if own is None else own.waiting))
         turn, calls = await self._restore(current.saved)
         if current.status == "finished":
-            return _build_report(turn, calls, current.saved)
+            return build_saved_report(turn, calls, current.saved)
+        if current.status == "running" and on_engine:
+            raise TurnConflictError("The turn is running.", turn_id=current.saved.turn_id)
         is_answered = _apply_answers(given, calls)
         if current.status == "suspended":
             is_settled = await self._check_tickets(calls)
             if not is_answered and not is_settled:
                 if own is not None and own.step < current.saved.step:
-                    return _build_report(turn, calls, current.saved)
+                    return build_saved_report(turn, calls, current.saved)
                 _refuse_missing(current.saved)
         saver = TurnSaver(
             turn,
@@ -92,9 +107,42 @@ class Resumption:
             version=current.version,
             is_new=is_new,
             was_suspended=current.status == "suspended" or own is not None,
+            engine=EngineRun.resume(current.saved.state, current.status) if on_engine else None,
         )
         await saver.claim(calls)
         return ResumedTurn(turn, calls, saver)
+
+    async def take(self, turn_id: str, *, is_cancelled: bool) -> ResumedTurn | Advance:
+        """Return a turn on an engine for its next iteration, or how far it is if it cannot go on.
+
+        Raises:
+            InvalidTurnStateError: The journal does not have the turn, or it cannot be read here.
+            TurnConflictError: Another worker takes the turn at the same time.
+            JournalError: The journal cannot be read or written.
+        """
+        stored, _ = await self._find(None, turn_id)
+        if stored.status in {"finished", "failed"}:
+            return Advance("ended", stored.version)
+        if stored.status == "suspended" and not is_cancelled:
+            return Advance("suspended", stored.version)
+        turn, calls = await self._restore(stored.saved)
+        engine = EngineRun.read(stored.saved.state) or EngineRun.create(turn_id, stage="dispatch")
+        engine = replace(engine, starts=engine.starts + 1)
+        saver = TurnSaver(turn, self._store, self._parts.callback, version=stored.version, is_new=False, engine=engine)
+        await saver.claim(calls)
+        if engine.starts <= MAX_STARTS:
+            return ResumedTurn(turn, calls, saver)
+        problem = TurnFailedError(f"{MAX_STARTS} workers died in the same iteration of the turn, or were stopped.")
+        await saver.fail("error", problem)
+        return Advance("ended", saver.step)
+
+    async def read_report(self, stored: StoredTurn) -> TurnReport:
+        """Build the report of a turn that was suspended, or has ended, on an engine.
+
+        Raises:
+            InvalidTurnStateError: The state cannot be read here.
+        """
+        return build_saved_report(*await self._restore(stored.saved), stored.saved)
 
     async def _find(self, own: SavedTurn | None, turn_id: str | None) -> tuple[StoredTurn, bool]:
         """Return the newest state of the turn, and whether only the caller has it."""
@@ -231,12 +279,12 @@ def _read_decision(ticket: str, value: object) -> Decision:
     )
 
 
-def _build_report(ctx: DispatchContext, calls: list[CallProgress], saved: SavedTurn) -> TurnReport:
+def build_saved_report(ctx: DispatchContext, calls: list[CallProgress], saved: SavedTurn) -> TurnReport:
     """Build the report of a turn that was saved by another run of it."""
-    state, turn = saved.state, ctx.turn
+    state, turn, engine = saved.state, ctx.turn, EngineRun.read(saved.state)
     status: Status = "suspended" if state["status"] == "suspended" else state["report"]
     ended_at = datetime.fromisoformat(state["created_at"])
-    error = state.get("error")
+    started_at = ended_at if engine is None else min(datetime.fromisoformat(engine.started_at), ended_at)
     return TurnReport(
         status=status,
         text=state["text"],
@@ -245,9 +293,18 @@ def _build_report(ctx: DispatchContext, calls: list[CallProgress], saved: SavedT
         tool_calls=turn.tool_calls + tuple(item.record for item in calls if item.record is not None),
         iterations=ctx.iteration,
         usage=dict(ctx.usage),
-        started_at=ended_at,
+        started_at=started_at,
         ended_at=ended_at,
-        duration_ms=0.0,
-        error=None if error is None else NackError(error),
+        duration_ms=(ended_at - started_at).total_seconds() * 1000,
+        error=_build_error(status, state),
         state=saved.signed if status == "suspended" else None,
     )
+
+
+def _build_error(status: Status, state: JsonObject) -> RunError | None:
+    text: str | None = state.get("error")
+    if text is None:
+        return None
+    if status == "limit":
+        return LimitError(text)
+    return TurnFailedError(text, class_name=state.get("error_class")) if status == "error" else NackError(text)

@@ -6,17 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 
-import anyio
-
 from spindle.artifacts.spool import Spool
-from spindle.errors import (
-    InvalidToolError,
-    InvalidTurnContextError,
-    InvalidTurnRunnerConfigError,
-    LimitError,
-    UsageError,
-)
-from spindle.events import Events, Failed, Observer, TurnStart
+from spindle.errors import InvalidToolError, InvalidTurnContextError, InvalidTurnRunnerConfigError, UsageError
+from spindle.events import Events, Observer
 from spindle.execution.executor import Executor
 from spindle.execution.settings import raise_if_invalid
 from spindle.json_types import JsonValue, untyped
@@ -25,22 +17,24 @@ from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns import optional
-from spindle.turns.context import DispatchContext, TurnContext
-from spindle.turns.dispatch import ExecutorCallback, LoopSettings, ModelLoop, OnWait, Readers, find_invalid_settings
+from spindle.turns.context import TurnContext
+from spindle.turns.dispatch import ExecutorCallback, LoopSettings, OnWait, Readers, find_invalid_settings
+from spindle.turns.engine import Advance, TurnEngine
 from spindle.turns.gate_desk import GateDesk
-from spindle.turns.middleware import Middleware, run_pipeline
+from spindle.turns.middleware import Middleware
 from spindle.turns.record_types import MessageLike
-from spindle.turns.report import TurnProgress, TurnReport, build_turn_end
-from spindle.turns.signals import CancelEvent, abort_on, is_cancel_event
+from spindle.turns.report import TurnReport
+from spindle.turns.signals import AbortSignal, CancelEvent, abort_on, is_cancel_event
+from spindle.turns.stages import TurnStages
 
 if TYPE_CHECKING:
     from spindle.execution.options import ExecutorOptions
     from spindle.journal.journal import Journal
     from spindle.media import Media
     from spindle.turns.records import Records
-    from spindle.turns.resumption import ResumedTurn
+    from spindle.turns.remote import RemoteTurns
+    from spindle.turns.resumption import Resumption, TurnParts
     from spindle.turns.stream import StreamedEvent
-    from spindle.turns.suspension import TurnSaver
     from spindle.turns.turn_store import TurnStore
 
 
@@ -104,6 +98,7 @@ class TurnRunner:
         abort_grace_seconds: float = 5,
         readers: Readers = "on_demand",
         on_wait: OnWait | None = None,
+        engine: TurnEngine | None = None,
         **executor_settings: "Unpack[ExecutorOptions]",
     ) -> None:
         pipelines = {
@@ -122,10 +117,11 @@ class TurnRunner:
         wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
         if on_wait not in {None, *get_args(OnWait)}:
             wrong = {**wrong, "on_wait": f"None or one of {', '.join(get_args(OnWait))}"}
+        if engine is not None and not callable(getattr(engine, "wait", None)):
+            wrong = {**wrong, "engine": "a TurnEngine, such as that of spindle.engines.open_turns, or None"}
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._baseline = _build_baseline(tools)
-        self._inputs, self._outputs = tuple(turn_input_pipeline), tuple(turn_output_pipeline)
-        self._loop = LoopSettings(
+        loop = LoopSettings(
             executor_callback=executor_callback,
             executor=executor or _build_executor(self._baseline, journal, executor_settings),
             inputs=tuple(dispatch_input_pipeline),
@@ -136,15 +132,25 @@ class TurnRunner:
             readers=readers,
             on_wait=on_wait,
         )
-        self._store = _open_store(self._loop.executor, on_wait)
         # The artifacts of a suspended turn have to outlive its run.
-        self._own_spool = Spool.memory() if spool is None and on_wait == "suspend" else None
-        self._spool = spool or self._own_spool
+        own_spool = Spool.memory() if spool is None and on_wait == "suspend" else None
+        self._spool = spool or own_spool
         self._journal = journal
         self._records = records
-        self._timeout_seconds = timeout_seconds
         self._events = Events()
         self.gates = GateDesk()
+        self._stages = TurnStages(
+            inputs=tuple(turn_input_pipeline),
+            outputs=tuple(turn_output_pipeline),
+            loop=loop,
+            store=_open_store(loop.executor, on_wait, engine),
+            own_spool=own_spool,
+            timeout_seconds=timeout_seconds,
+            gates=self.gates,
+        )
+        if engine is not None and spool is None:
+            raise optional.build_store_error("engine")
+        self._engine = engine
 
     def on(self, event: str, fn: Observer) -> Callable[[], None]:
         """Register an observer of an event of every turn and return a function that removes it."""
@@ -194,6 +200,12 @@ class TurnRunner:
         )
         return await self._run(self._build_turn(self._events, arguments), cancel)
 
+    async def _run(self, turn: TurnContext, cancel: CancelEvent | None) -> TurnReport:
+        if self._engine is None or turn.dry_run:  # in a dry run nothing happens that has to survive
+            return await self._stages.run(turn, cancel)
+        async with nullcontext() if cancel is None else abort_on(cancel, turn.abort, turn.events):
+            return await self._open_remote(self._engine).run(turn)
+
     async def resume(
         self,
         state: Mapping[str, JsonValue] | None = None,
@@ -215,14 +227,44 @@ class TurnRunner:
             JournalError: The journal cannot be read or written.
             InvalidTurnRunnerConfigError: The runner has no journal with a place for turns.
         """
-        if self._store is None:
-            raise optional.build_store_error("resume")
         if cancel is not None and not is_cancel_event(cancel):
             raise InvalidTurnContextError("cancel must be an object with an async wait(), or None", field="cancel")
-        spool, callback = self._spool or Spool.memory(), self._loop.executor_callback
-        parts = optional.TurnParts(self._baseline, spool, self._journal, self._records, self.gates, callback)
-        found = await optional.Resumption(self._store, parts, self._events).open(state, answers, turn_id)
-        return found if isinstance(found, TurnReport) else await self._run(found.ctx.turn, cancel, found)
+        if self._engine is not None:
+            signal = AbortSignal()
+            async with nullcontext() if cancel is None else abort_on(cancel, signal.abort, self._events):
+                return await self._open_remote(self._engine).resume(state, answers, turn_id, signal)
+        found = await self._open_resumption("resume").open(state, answers, turn_id)
+        return found if isinstance(found, TurnReport) else await self._stages.run(found.ctx.turn, cancel, found)
+
+    async def advance(self, turn_id: str, *, cancel: CancelEvent | None = None) -> Advance:
+        """Run one iteration of a turn that was started on an engine, and save it; the workers of engines call this.
+
+        When `cancel.wait()` returns, the turn is aborted.
+
+        Raises:
+            InvalidTurnStateError: The journal does not have the turn, or it cannot be read here.
+            TurnConflictError: Another worker has taken over the turn.
+            JournalError: The journal cannot be read or written; the iteration has to be started again.
+            InvalidTurnRunnerConfigError: The runner has no journal with a place for turns.
+        """
+        is_set = getattr(cancel, "is_set", None)
+        is_cancelled = callable(is_set) and is_set() is True
+        found = await self._open_resumption("advance").take(turn_id, is_cancelled=is_cancelled)
+        return found if isinstance(found, Advance) else await self._stages.advance(found, cancel)
+
+    def _open_resumption(self, purpose: str) -> "Resumption":
+        if self._stages.store is None:
+            raise optional.build_store_error(purpose)
+        return optional.Resumption(self._stages.store, self._collect_parts(), self._events)
+
+    def _open_remote(self, engine: TurnEngine) -> "RemoteTurns":
+        if self._stages.store is None:
+            raise optional.build_store_error("engine")
+        return optional.RemoteTurns(engine, self._stages.store, self._collect_parts(), self._events)
+
+    def _collect_parts(self) -> "TurnParts":
+        spool, callback = self._spool or Spool.memory(), self._stages.loop.executor_callback
+        return optional.TurnParts(self._baseline, spool, self._journal, self._records, self.gates, callback)
 
     async def stream(
         self,
@@ -292,76 +334,12 @@ class TurnRunner:
             field = getattr(error, "field", None)
             raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
-    async def _run(
-        self, turn: TurnContext, cancel: CancelEvent | None, resumed: "ResumedTurn | None" = None
-    ) -> TurnReport:
-        run, events = TurnProgress(DispatchContext(turn=turn) if resumed is None else resumed.ctx), turn.events
-        run.saver = self._build_saver(run.ctx) if resumed is None else resumed.saver
-        if events.has_observer("turn_start"):
-            await events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=run.started_at, caller=turn.caller))
-        try:
-            run_stages = self._run_stages if self._timeout_seconds is None else self._run_in_time
-            if cancel is None:
-                await run_stages(run, resumed)
-            else:
-                async with abort_on(cancel, turn.abort, events):
-                    await run_stages(run, resumed)
-            run.status = run.find_status()
-            if run.saver is not None and run.status in {"ok", "nack", "aborted"}:
-                await run.saver.finish(run.status, run.text, None if run.error is None else str(run.error))
-                if self._own_spool is not None:
-                    await self._own_spool.delete_turn(turn.id)
-            if run.error is not None:
-                await events.emit("error", Failed(turn_id=turn.id, error=run.error, stage=run.stage))
-        finally:
-            self.gates.forget_turn(turn.id)
-            report = run.to_report()
-            if events.has_observer("turn_end"):
-                await events.emit_last("turn_end", build_turn_end(report, turn.caller))
-        return report
 
-    def _build_saver(self, ctx: DispatchContext) -> "TurnSaver | None":
-        """Return what saves a turn; `None` without a journal, and for a dry run, in which nothing happens."""
-        callback = self._loop.executor_callback
-        return None if self._store is None or ctx.dry_run else optional.TurnSaver(ctx, self._store, callback)
-
-    async def _run_in_time(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
-        with anyio.move_on_after(self._timeout_seconds) as scope:
-            await self._run_stages(run, resumed)
-        if scope.cancelled_caught:
-            run.error = LimitError(
-                f"The turn exceeded timeout_seconds={self._timeout_seconds}; raise the limit, or ask for less.",
-                field="timeout_seconds",
-            )
-
-    async def _run_stages(self, run: TurnProgress, resumed: "ResumedTurn | None") -> None:
-        """Run the stages; what fails is kept as the error of the turn, not raised."""
-        try:
-            turn, loop = run.ctx.turn, ModelLoop(run.ctx, self._loop, run.saver)
-            with loop.calls:
-                if resumed is None:
-                    await run_pipeline(self._inputs, turn, "turn-input")
-                if turn.aborted:
-                    return
-                run.stage = "dispatch"
-                report = await loop.run(None if resumed is None else resumed.calls)
-                waiting = None if loop.saved_calls is None else loop.saved_calls.waiting
-                if waiting is not None and run.saver is not None:
-                    run.state = await run.saver.suspend(waiting)
-                    run.finished_calls = tuple(item.record for item in waiting if item.record is not None)
-                    return
-                run.text, run.stage = report.text, "turn-output"
-                if not turn.aborted:
-                    await run_pipeline(self._outputs, turn, "turn-output")
-        except Exception as error:  # noqa: BLE001  every failure of a turn is reported, not raised
-            run.error = error
-
-
-def _open_store(executor: Executor, on_wait: OnWait | None) -> "TurnStore | None":
+def _open_store(executor: Executor, on_wait: OnWait | None, engine: TurnEngine | None) -> "TurnStore | None":
     """Return the place where turns are saved, if they are.
 
     Raises:
-        InvalidTurnRunnerConfigError: Turns are to be suspended, and there is no place for them.
+        InvalidTurnRunnerConfigError: Turns are to be suspended or run on an engine, and there is no place for them.
     """
     tickets = executor.tickets
     # Without a key of one's own, no other process could read a saved turn.
@@ -369,6 +347,8 @@ def _open_store(executor: Executor, on_wait: OnWait | None) -> "TurnStore | None
     store = optional.TurnStore.open(tickets) if is_saved and tickets is not None else None
     if store is None and on_wait == "suspend":
         raise optional.build_store_error("on_wait")
+    if engine is not None and (store is None or tickets is None or tickets.key is None):
+        raise optional.build_store_error("engine")
     return store
 
 

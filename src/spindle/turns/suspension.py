@@ -1,4 +1,4 @@
-"""A turn that is saved while it runs: its calls, the gates at which they wait, and what is written to the journal.
+"""The calls of a turn that is saved while it runs, and the gates at which they wait.
 
 Before the calls of a reply run, the turn is saved with them. So a process that dies leaves a turn that another one can
 continue: the journal answers the calls that have ended, and the model is not asked again for what it has said.
@@ -7,7 +7,7 @@ continue: the journal answers the calls that have ended, and the model is not as
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -16,13 +16,11 @@ from spindle.errors import (
     InvalidGateError,
     InvalidGateResolutionError,
     JournalError,
-    TurnConflictError,
-    UnsavableTurnError,
 )
 from spindle.execution.admission import read_call
 from spindle.execution.call_state import compute_call_checksum
 from spindle.execution.results import suspend_handler
-from spindle.json_types import JsonObject, JsonValue
+from spindle.json_types import JsonValue
 from spindle.text import escape_surrogates, quote_name
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import idempotency_key
@@ -31,11 +29,7 @@ from spindle.turns.callback_reports import LoopCalls
 from spindle.turns.context import DispatchContext
 from spindle.turns.gates import Gate
 from spindle.turns.record_list import check_call_id
-from spindle.turns.turn_state import StateWriter
-from spindle.turns.turn_store import TurnStore
-
-if TYPE_CHECKING:
-    from spindle.turns.turn_store import TurnStatus
+from spindle.turns.turn_saver import TurnSaver
 
 _FIRST_WAIT_SECONDS: Final = 0.02
 _MAX_WAIT_SECONDS: Final = 1.0
@@ -44,99 +38,6 @@ _MADE_AGAIN: Final = ("expired", "already_answered")
 
 _CallKey: TypeAlias = tuple[str, str]
 """The tool and the checksum of a call."""
-
-
-class TurnSaver:
-    """Writes the state of one running turn to the journal, step by step."""
-
-    def __init__(
-        self,
-        ctx: DispatchContext,
-        store: TurnStore,
-        callback: object,
-        *,
-        version: int = 0,
-        is_new: bool = True,
-        was_suspended: bool = False,
-    ) -> None:
-        self._ctx = ctx
-        self.store = store
-        self._writer = StateWriter(ctx, store.key, callback)
-        self._version = version
-        """Of the turn's record in the journal."""
-        self._is_new = is_new
-        """Whether the journal does not have the turn yet."""
-        self._was_suspended = was_suspended
-        """Whether the state was given away: its end is then remembered."""
-        self._is_active = True
-
-    async def claim(self, calls: Sequence[CallProgress]) -> None:
-        """Save a turn that is resumed, with the answers; of several processes, one succeeds.
-
-        Raises:
-            TurnConflictError: Another process has continued the turn.
-            JournalError: The journal cannot be written.
-        """
-        await self._write(calls, "running")
-
-    async def checkpoint(self, calls: Sequence[CallProgress]) -> None:
-        """Save the turn, so that another process can continue it; a turn that cannot be saved goes on without.
-
-        Raises:
-            TurnConflictError: Another process has continued the turn.
-        """
-        if not self._is_active:
-            return
-        try:
-            await self._write(calls, "running")
-        except (UnsavableTurnError, JournalError) as error:
-            message = "the turn was not saved, and cannot be resumed if this process dies"
-            self._ctx.events.warn(message, source="journal", error=error)
-            await self._forget()
-
-    async def suspend(self, calls: Sequence[CallProgress]) -> JsonObject:
-        """Save the turn with the questions it waits for, and return its state.
-
-        Raises:
-            TurnConflictError: Another process has continued the turn.
-            UnsavableTurnError: A part of the turn is not JSON.
-            JournalError: The journal cannot be written.
-        """
-        self._was_suspended = True
-        return await self._write(calls, "suspended")
-
-    async def finish(self, status: str, text: str, error: str | None) -> None:
-        """Erase the turn; of one that was suspended, its report is kept, for those who resume the old state again."""
-        if not self._is_active or self._is_new:
-            return
-        try:
-            if self._was_suspended:
-                await self._write([], "finished", report=status, text=text, error=error)
-            else:
-                await self._forget()
-        except (UnsavableTurnError, JournalError, TurnConflictError) as problem:
-            self._ctx.events.warn("the end of the turn could not be saved", source="journal", error=problem)
-
-    async def _write(
-        self, calls: Sequence[CallProgress], status: "TurnStatus", *, text: str = "", **facts: JsonValue
-    ) -> JsonObject:
-        version = self._version + 1
-        state = await self._writer.build(calls, step=version, status=status, text=text, **facts)
-        try:
-            await self.store.write(state, status=status, version=version, is_new=self._is_new)
-        except TurnConflictError:
-            self._is_active = False
-            raise
-        self._version, self._is_new = version, False
-        return state
-
-    async def _forget(self) -> None:
-        self._is_active = False
-        if not self._is_new:
-            try:
-                await self.store.delete(self._ctx.turn_id)
-            except JournalError as error:
-                self._ctx.events.warn("a saved turn could not be deleted", source="journal", error=error)
 
 
 class GateKeeper:

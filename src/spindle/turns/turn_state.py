@@ -182,6 +182,15 @@ def sign_state(state: JsonObject, key: StateKey) -> JsonObject:
     return {**state, "signature": key.sign(_digest(state), bound=_PURPOSE)}
 
 
+def amend_state(state: JsonObject, key: StateKey, *, step: int, **facts: JsonValue) -> JsonObject:
+    """Return a signed state of a later step with other facts; what was sealed stays the same."""
+    saved = read_state(state, key)
+    sealed = key.seal(json.dumps(saved.private).encode(), bound=f"turn {saved.turn_id} {step}")
+    kept = {name: value for name, value in saved.state.items() if name != "private"}
+    facts = {"key": key.id, "step": step, "sealed": base64.b64encode(sealed).decode(), **facts}
+    return sign_state({**kept, **facts}, key)
+
+
 def read_state(given: object, key: StateKey) -> SavedTurn:
     """Check a state, convert it from an older format, and unseal its private part.
 

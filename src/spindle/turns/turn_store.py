@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from spindle.journal.journal import Journal
 
 KIND: Final = "turn"
-TurnStatus: TypeAlias = Literal["running", "suspended", "finished"]
+TurnStatus: TypeAlias = Literal["running", "suspended", "finished", "failed"]
+"""Of the record; `failed` is a turn on an engine that can be resumed by its id."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

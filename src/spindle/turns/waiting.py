@@ -48,6 +48,12 @@ class UnattendedGates:
 
 def build_store_error(field: str) -> InvalidTurnRunnerConfigError:
     """Build the error for a runner whose turns cannot be saved."""
+    if field in {"engine", "advance"}:
+        return InvalidTurnRunnerConfigError(
+            "Turns on an engine need a journal, a state_key and a spool that callers and workers share, and the extra "
+            "'tickets': TurnRunner(engine=…, journal=Journal.postgres(dsn), state_key=…, spool=Spool.objects(url)).",
+            field=field,
+        )
     return InvalidTurnRunnerConfigError(
         "Suspending and resuming turns needs a journal, a state_key and the extra 'tickets': "
         "TurnRunner(journal=Journal.sqlite(path), state_key=…, on_wait='suspend').",
