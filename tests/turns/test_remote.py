@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -16,7 +16,7 @@ from spindle.errors import (
     TurnFailedError,
     UnsavableTurnError,
 )
-from tests.bounds import wait_until
+from spindle.testing import ScriptedModel
 from tests.journal.conftest import Place, place
 from tests.turns.local_engine import LocalEngine
 from tests.turns.suspended_scene import KEY, LOOK, PAY, Shop, results, waits
@@ -40,7 +40,7 @@ class EngineShop(Shop):
         said: Any = self.script[ctx.iteration]
         if isinstance(said, Exception):
             raise said
-        return await said(ctx) if callable(said) else said
+        return await cast("Any", said)(ctx) if callable(said) else said
 
     def build_worker(self) -> TurnRunner:
         facts: dict[str, Any] = {"executor_callback": self.model, "tools": self.tools, "journal": self.journal}
@@ -89,7 +89,8 @@ async def test_a_start_while_the_turn_runs_follows_it(place: Place) -> None:
             tasks.start_soon(run)
             await reached.wait()
             tasks.start_soon(run)
-            await wait_until(lambda: len(shop.engine.log) >= 2)
+            while len(shop.engine.log) < 2:  # noqa: ASYNC110 - the engine has a list, not an event
+                await anyio.sleep(0.01)
             go_on.set()
     assert [report.text for report in reports] == ["held", "held"]
     assert shop.asked == [0]
@@ -373,10 +374,10 @@ def test_an_engine_needs_what_callers_and_workers_share(missing: str) -> None:
     facts: dict[str, Any] = {"journal": Journal.memory(), "state_key": KEY, "spool": Spool.memory()}
     facts.pop(missing)
     with pytest.raises(InvalidTurnRunnerConfigError) as caught:
-        TurnRunner(executor_callback=lambda _: "", engine=LocalEngine(Shop(Journal.memory()).runner), **facts)
+        TurnRunner(executor_callback=ScriptedModel(), engine=LocalEngine(Shop(Journal.memory()).runner), **facts)
     assert caught.value.field == "engine"
 
 
 def test_an_invalid_engine_is_refused() -> None:
     with pytest.raises(InvalidTurnRunnerConfigError):
-        TurnRunner(executor_callback=lambda _: "", engine="temporal://")  # type: ignore[arg-type]
+        TurnRunner(executor_callback=ScriptedModel(), engine="temporal://")  # type: ignore[arg-type]
