@@ -1,14 +1,18 @@
-"""The engine of a configuration: its settings, and its transport for the executor."""
+"""The engine of a configuration: its settings, its transport for the executor, and the runners of its turns."""
 
 from contextlib import AsyncExitStack
+from typing import Any
 
-from spindle import engines, execution
+from spindle import engines, execution, turns
 from spindle.addresses import add_password
 from spindle.artifacts.spool import Spool
+from spindle.capabilities.resolve import Backends
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import build_secret_lookup
-from spindle.cli.runtime_stores import build_spool, read_state_key
+from spindle.cli.runtime_stores import build_journal, build_spool, read_state_key
+from spindle.cli.runtime_tools import load_object
 from spindle.errors import UsageError
+from spindle.tools.registry import ToolRegistry
 
 
 def build_engine_settings(config: Config) -> "engines.EngineSettings | None":
@@ -62,6 +66,42 @@ async def open_engine(config: Config, spool: Spool, stack: AsyncExitStack) -> "e
         return None
     key = execution.StateKey(read_state_key(config))
     return await stack.enter_async_context(engines.open_transport(settings, spool=spool, state_key=key))
+
+
+async def open_turn_runners(
+    config: Config, registry: ToolRegistry, backends: Backends, stack: AsyncExitStack
+) -> "dict[str, turns.TurnRunner]":
+    """Build the runners whose turns a worker runs, by name; each gets the tools, the stores and the state key.
+
+    Raises:
+        InvalidConfigError: One does not exist or cannot be built, or there is no journal that callers can share.
+        JournalError: The journal cannot be opened.
+    """
+    key = ("engine", "turns")
+    if not config.engine.turns:
+        return {}
+    if config.journal is None:
+        raise config.error(("journal", "path"), "turns on an engine need a journal that callers and workers share")
+    journal = await stack.enter_async_context(build_journal(config))
+    parts: dict[str, object] = {
+        "tools": registry,
+        "backends": backends,
+        "journal": journal,
+        "spool": build_spool(config),
+        "state_key": read_state_key(config),
+    }
+    runners: dict[str, turns.TurnRunner] = {}
+    for name, spot in config.engine.turns.items():
+        build: Any = load_object(config, spot, key)
+        try:
+            runner = build(**parts)
+        except Exception as error:
+            text = f"{spot}(…) failed with {type(error).__name__}: {error!s:.200}"
+            raise config.error(key, text) from error
+        if not isinstance(runner, turns.TurnRunner):
+            raise config.error(key, f"{spot} returned a {type(runner).__name__}; expected a TurnRunner")
+        runners[name] = runner
+    return runners
 
 
 async def check_engine(config: Config) -> str | None:

@@ -34,6 +34,8 @@ def build_metrics(stats: WorkerStats) -> str:
         f"spindle_worker_takeovers_total {stats.takeovers}",
         "# TYPE spindle_worker_calls_total counter",
         *(f'spindle_worker_calls_total{{code="{code}"}} {count}' for code, count in sorted(stats.outcomes.items())),
+        "# TYPE spindle_worker_iterations_total counter",
+        *(f'spindle_worker_iterations_total{{status="{name}"}} {n}' for name, n in sorted(stats.iterations.items())),
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,9 +1,10 @@
-"""The port of an engine for callers: start a call by its id, wait for its answer, cancel it."""
+"""The ports of an engine for callers: start a call or a turn by its id, wait for its answer, cancel it."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from spindle.json_types import JsonObject
+from spindle.turns.engine import TurnRest
 
 AnswerStatus: TypeAlias = Literal["finished", "cancelled", "timed_out", "lost", "refused"]
 
@@ -55,4 +56,36 @@ class EngineClient(Protocol):
 
     async def close(self) -> None:
         """Close the connection."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineTurn:
+    """One run of a turn for an engine: its id, its task queue, and its message, which names the turn in the journal."""
+
+    id: str
+    """Names the run on the engine; a second start with the same id is the same run."""
+    queue: str
+    message: JsonObject
+    summary: str
+    """A name for people who look at the engine."""
+
+
+class TurnClient(EngineClient, Protocol):
+    """An engine that also runs turns, seen by a caller; the rules are those of `EngineClient`."""
+
+    async def start_turn(self, turn: EngineTurn) -> None:
+        """Start the run of a turn; do nothing if the engine knows its id."""
+        ...
+
+    async def wait_turn(self, run_id: str, after: int) -> TurnRest:
+        """Wait until a turn has ended, or was suspended at a step later than `after`."""
+        ...
+
+    async def answer_turn(self, run_id: str, step: int) -> None:
+        """Let a turn go on that was suspended before `step`; any other stays as it is."""
+        ...
+
+    async def cancel_turn(self, run_id: str) -> None:
+        """Ask for a turn to be aborted; one that has ended stays as it is."""
         ...

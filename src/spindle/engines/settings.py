@@ -68,6 +68,10 @@ class EngineSettings:
         """Return the task queue of a toolset, or `None` if its tools run in the process of the caller."""
         return self.task_queues.get(toolset or "", self.default_queue)
 
+    def get_turn_queue(self, name: str) -> str:
+        """Return the task queue of the turns of a runner; each has one, so that only workers that know it take them."""
+        return f"{self.default_queue or DEFAULT_QUEUE}-turns-{name}"
+
     def runs_on_engine(self, tool: Tool) -> bool:
         """Return whether calls of a tool run on the engine.
 

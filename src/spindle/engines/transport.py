@@ -1,16 +1,15 @@
 """The transport that runs calls on an engine: the same for every engine, on top of its `EngineClient`."""
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import anyio
 
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, Ok
-from spindle.engines.asyncio_thread import AsyncioThread
 from spindle.engines.client import EngineAnswer, EngineCall, EngineClient
+from spindle.engines.connection import EngineConnection
 from spindle.engines.messages import MessageCodec
 from spindle.engines.settings import EngineSettings
 from spindle.errors import EngineMessageError, EngineUnavailableError, SpoolError
@@ -21,17 +20,12 @@ from spindle.tools.declaration import Tool
 if TYPE_CHECKING:
     from spindle.execution.state_key import StateKey
 
-T = TypeVar("T")
-
 _logger = logging.getLogger("spindle.engines")
 
-_RETRY_SECONDS = 0.5
-"""The wait before an engine that cannot be reached is asked again."""
 _SIGNAL_SECONDS = 0.25
 """The interval at which the cancel signal of a call is read."""
 _CANCEL_SECONDS = 2.0
 """How long a caller that leaves waits until the engine has its cancellation."""
-_CLOSE_SECONDS = 10.0
 
 
 class EngineTransport:
@@ -52,8 +46,7 @@ class EngineTransport:
         self._client = client
         self._settings = settings
         self._codec = MessageCodec(spool=spool, key=state_key)
-        self._thread = AsyncioThread(f"spindle-{settings.engine}")
-        self._has_connected = False
+        self._connection = EngineConnection(client, settings)
         self.remembers_seconds = settings.retention_seconds
         """How long after its start a call is remembered at least."""
 
@@ -68,7 +61,7 @@ class EngineTransport:
             return Err("not_available", f"No task queue is configured for {request.tool!r}.", by="spindle")
         call_id = build_call_id(request)
         try:
-            await self._connect()
+            await self._connection.open()
             message = await self._codec.encode_request(request, call_id)
         except EngineUnavailableError as error:
             text = f"The tool {request.tool!r} was not run: its engine cannot be reached."
@@ -84,34 +77,14 @@ class EngineTransport:
     async def find_problem(self) -> str | None:
         """Connect once, and return why that is not possible, or `None`."""
         try:
-            await self._thread.run(self._client.connect)
+            await self._connection.try_once()
         except EngineUnavailableError as error:
             return str(error)
-        self._has_connected = True
         return None
 
     async def close(self) -> None:
         """Close the connection to the engine."""
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS):
-            if self._has_connected:
-                await self._thread.run(self._client.close)
-        self._thread.close()
-
-    async def _connect(self) -> None:
-        if self._has_connected:
-            return
-        problem: EngineUnavailableError | None = None
-        with anyio.move_on_after(self._settings.connect_seconds):
-            while True:
-                try:
-                    await self._thread.run(self._client.connect)
-                except EngineUnavailableError as error:
-                    problem = error
-                    await anyio.sleep(_RETRY_SECONDS)
-                else:
-                    self._has_connected = True
-                    return
-        raise problem or EngineUnavailableError("The engine did not answer in time.")
+        await self._connection.close()
 
     async def _run(self, call: EngineCall, cancel: CancelSignal) -> EngineAnswer:
         """Start the call and wait for its answer, also while the engine restarts; the caller has the deadline."""
@@ -119,18 +92,18 @@ class EngineTransport:
 
         async def wait() -> None:
             try:
-                await self._repeat(lambda: self._client.start(call))
+                await self._connection.repeat(lambda: self._client.start(call))
             except Exception as error:  # noqa: BLE001 - such as a missing namespace, or a message that is too large
                 _logger.warning("the engine refused a call of %s: %s", call.summary, type(error).__name__)
                 answers.append(EngineAnswer(status="refused"))
             else:
-                answers.append(await self._repeat(lambda: self._client.wait(call.id)))
+                answers.append(await self._connection.repeat(lambda: self._client.wait(call.id)))
             tasks.cancel_scope.cancel()
 
         async def watch() -> None:
             while not cancel.cancelled:  # noqa: ASYNC110 - the port has a flag, not an event
                 await anyio.sleep(_SIGNAL_SECONDS)
-            await self._repeat(lambda: self._client.cancel(call.id))
+            await self._connection.repeat(lambda: self._client.cancel(call.id))
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -139,15 +112,8 @@ class EngineTransport:
         finally:
             if not answers:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
-                    await self._repeat(lambda: self._client.cancel(call.id))
+                    await self._connection.repeat(lambda: self._client.cancel(call.id))
         return answers[0]
-
-    async def _repeat(self, func: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        while True:
-            try:
-                return await self._thread.run(func)
-            except EngineUnavailableError:
-                await anyio.sleep(_RETRY_SECONDS)
 
     async def _read(self, answer: EngineAnswer, request: Request) -> Ok | Err:
         match answer:

@@ -37,6 +37,8 @@ class WorkerStats:
     running: int = 0
     outcomes: "Counter[str]" = field(default_factory=Counter[str])
     """Finished calls by code; `ok` for results."""
+    iterations: "Counter[str]" = field(default_factory=Counter[str])
+    """Iterations of turns by what came of them: `running`, `suspended` or `ended`."""
     takeovers: int = 0
     """Calls that another worker had started before."""
     is_connected: bool = False

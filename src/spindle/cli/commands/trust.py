@@ -25,6 +25,7 @@ _ORDER = "tools server reach spindle spool journal storage limits"
 _VERBS = {
     "tools.modules": "imports",
     "server.offers": "imports",
+    "engine.turns": "imports",
     "tools.http_secrets": "passes on",
     "reach": "grants",
     "spindle.state": "writes to",

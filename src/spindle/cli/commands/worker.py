@@ -9,14 +9,14 @@ from typing import Annotated
 import anyio
 from cyclopts import Parameter
 
-from spindle import engines, execution
+from spindle import engines, execution, turns
 from spindle.addresses import hide_credentials
 from spindle.cli.commands.serve import LogLevel, log_to_stderr
 from spindle.cli.config.loader import Config
 from spindle.cli.main import OK, USAGE
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, EngineUrl, choose_engine
 from spindle.cli.output import Output
-from spindle.cli.runtime_engine import build_engine_settings
+from spindle.cli.runtime_engine import build_engine_settings, open_turn_runners
 from spindle.cli.runtime_registry import start_servers
 from spindle.cli.runtime_servers import build_backends
 from spindle.cli.runtime_stores import build_spool, build_storage, read_state_key
@@ -55,7 +55,7 @@ def worker(
 
 
 async def _run(config: Config, settings: "engines.EngineSettings", queues: tuple[str, ...]) -> None:
-    if not settings.queues:
+    if not settings.queues and not config.engine.turns:
         hint = "set `queue` or `task_queues` under [engine]"
         raise CommandError("no task queue is configured", exit_code=USAGE, hint=hint)
     unknown = [name for name in queues if name not in settings.queues]
@@ -63,8 +63,10 @@ async def _run(config: Config, settings: "engines.EngineSettings", queues: tuple
         known = ", ".join(settings.queues)
         raise CommandError(f"unknown task queue {unknown[0]!r}", exit_code=USAGE, hint=f"configured queues: {known}")
     async with AsyncExitStack() as stack:
-        runner = await _build_runner(config, stack)
-        running = engines.open_worker(settings, runner, queues=queues, drain_seconds=config.engine.drain_seconds)
+        runner, runners = await _build_runners(config, stack)
+        running = engines.open_worker(
+            settings, runner, queues=queues, turns=runners, drain_seconds=config.engine.drain_seconds
+        )
         stop = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_wait_for_signal, stop)
@@ -76,19 +78,22 @@ async def _run(config: Config, settings: "engines.EngineSettings", queues: tuple
             _print(f"Connecting to {hide_credentials(settings.url)}")
             async with anyio.create_task_group() as working:
                 await working.start(running.run, stop)
-                _print(f"Taking calls of {', '.join(queues or settings.queues)}; Ctrl-C stops after running calls")
+                taken = [*(queues or settings.queues), *map(settings.get_turn_queue, runners)]
+                _print(f"Taking calls of {', '.join(taken)}; Ctrl-C stops after running calls")
             tasks.cancel_scope.cancel()
 
 
-async def _build_runner(config: Config, stack: AsyncExitStack) -> "engines.CallRunner":
-    """Open what the tools need, as for the gateway, but without a journal: the engine keeps the records."""
+async def _build_runners(
+    config: Config, stack: AsyncExitStack
+) -> "tuple[engines.CallRunner, dict[str, turns.TurnRunner]]":
+    """Open what the tools need, as for the gateway; only turns need a journal, the engine keeps those of calls."""
     backends = replace(build_backends(config), storage=build_storage(config))
     registry = build_local_registry(config, backends)
     events = Events()
     await start_servers(config, registry, events, stack, wait=True)
     if isinstance(backends.network, AbstractAsyncContextManager):
         await stack.enter_async_context(backends.network)
-    return engines.CallRunner(
+    calls = engines.CallRunner(
         registry,
         backends=backends,
         spool=build_spool(config),
@@ -96,6 +101,7 @@ async def _build_runner(config: Config, stack: AsyncExitStack) -> "engines.CallR
         events=events,
         concurrency=config.engine.concurrency,
     )
+    return calls, await open_turn_runners(config, registry, backends, stack)
 
 
 async def _wait_for_signal(stop: anyio.Event) -> None:

@@ -56,7 +56,8 @@ def find_local_code(file: ConfigFile, base: Path, *, cwd: Path, environ: Mapping
     name; imported server files. Nothing is imported or executed.
     """
     folders = find_module_folders(file, base, environ) + _search_path_below({base, cwd})
-    named = [spot.partition(":")[0] for spot in (*file.tools.modules, *filter(None, [file.server.offers]))]
+    spots = (*file.tools.modules, *filter(None, [file.server.offers]), *file.engine.turns.values())
+    named = [spot.partition(":")[0] for spot in spots]
     found = _find_modules(named, folders) | dict.fromkeys(filter(_is_file, folders))
     imported = find_imported_servers(file, base, environ)
     found |= dict.fromkeys(imported)

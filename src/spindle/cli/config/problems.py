@@ -137,6 +137,7 @@ def _describe_problem(detail: JsonObject, key: tuple[str, ...], schema: type[Bas
 
 _PATTERNS = {
     "modules": "expected package.module:name",
+    "turns": "expected package.module:name",
     "url": "expected a URL that starts with http:// or https://",
     "endpoint": "expected a URL that starts with http:// or https://",
     "path": "expected a path that starts with /, such as /mcp",

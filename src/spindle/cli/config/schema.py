@@ -152,6 +152,8 @@ class EngineSection(ConfigSection):
     """The task queue of tools whose toolset has none of its own; `false` runs them in the process of the caller."""
     task_queues: dict[Name, Text] = {}
     """The task queue of each toolset."""
+    turns: dict[Name, ObjectPath] = {}
+    """Runners whose turns `spindle worker` runs, by name: `package.module:function`, which returns a `TurnRunner`."""
     options: EngineOptions = Field(default_factory=EngineOptions.model_construct)
     worker_timeout_seconds: Seconds = 15
     """After this time without a heartbeat, other workers take over the calls of a worker."""

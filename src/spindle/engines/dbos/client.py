@@ -1,15 +1,16 @@
-"""The caller's side of DBOS: one call is one workflow in a queue, whose id is the id of the call."""
+"""The caller's side of DBOS: one call or turn is one workflow in a queue, under its id."""
 
 import asyncio
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from spindle.engines.client import EngineAnswer, EngineCall
+from spindle.engines.client import EngineAnswer, EngineCall, EngineTurn
 from spindle.engines.settings import EngineSettings
 from spindle.errors import EngineUnavailableError
 from spindle.extras import needs_extra
 from spindle.json_types import JsonObject
+from spindle.turns.engine import TurnRest
 
 with needs_extra("dbos", purpose="The engine DBOS"):
     import dbos
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WORKFLOW: Final = "spindle_call"
-"""The name of all our workflows."""
+"""The name of the workflows of calls."""
+TURN_WORKFLOW: Final = "spindle_turn"
+"""The name of the workflows of turns."""
 APPLICATION: Final = "spindle"
 VERSION: Final = "spindle-calls-1"
 """The version that workers register. It changes with the steps of the workflow, not with the tools."""
 CANCELLED: Final = "spindle_cancelled"
 """The attribute of a workflow that its caller has cancelled."""
+SUSPENDED: Final = "spindle_suspended"
+"""The attribute of the workflow of a turn with the step at which it was suspended last."""
+TOPIC: Final = "spindle"
+"""The topic of the messages to the workflows of turns."""
 WAS_CANCELLED: Final[JsonObject] = {"cancelled": True}
 """The output of a workflow whose cancellation was known to its worker only."""
 
@@ -68,13 +75,20 @@ def translate_errors() -> Generator[None]:
         raise EngineUnavailableError(f"The database of DBOS does not answer: {type(error).__name__}") from error
 
 
+class _Waiter(NamedTuple):
+    """One who waits for the end of a workflow, or for the suspension of its turn after a step."""
+
+    future: "asyncio.Future[EngineAnswer | None]"
+    after: int | None
+
+
 class DbosClient:
     """An `EngineClient` for DBOS. One query at intervals asks for the state of all calls that are waited for."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
         self._opened: dbos.DBOSClient | None = None
-        self._waiters: dict[str, list[asyncio.Future[EngineAnswer]]] = {}
+        self._waiters: dict[str, list[_Waiter]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._running: set[asyncio.Future[Any]] = set()
         self._is_closing = False
@@ -107,32 +121,67 @@ class DbosClient:
 
     async def start(self, call: EngineCall) -> None:
         """Put the workflow of a call into its queue, unless one with its id exists, waiting, running or ended."""
-        options: dbos.EnqueueOptions = {
-            "workflow_name": WORKFLOW,
-            "queue_name": call.queue,
-            "workflow_id": call.id,
-            "app_version": VERSION,
-            "attributes": {"tool": call.summary},
-        }
-        await self._run(self._enqueue(options, call))
+        await self._enqueue(WORKFLOW, call, {"tool": call.summary})
 
-    async def _enqueue(self, options: "dbos.EnqueueOptions", call: EngineCall) -> None:
-        await self._client.enqueue_async(options, call.message)
+    async def start_turn(self, turn: EngineTurn) -> None:
+        """Put the workflow of a turn into its queue, unless one with its id exists, waiting, running or ended."""
+        await self._enqueue(TURN_WORKFLOW, turn, {"runner": turn.summary})
+
+    async def _enqueue(self, workflow: str, item: EngineCall | EngineTurn, attributes: JsonObject) -> None:
+        options: dbos.EnqueueOptions = {
+            "workflow_name": workflow,
+            "queue_name": item.queue,
+            "workflow_id": item.id,
+            "app_version": VERSION,
+            "attributes": attributes,
+        }
+
+        async def enqueue() -> None:
+            await self._client.enqueue_async(options, item.message)
+
+        await self._run(enqueue())
 
     async def wait(self, call_id: str) -> EngineAnswer:
         """Wait until the workflow of a call has ended."""
-        future: asyncio.Future[EngineAnswer] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(call_id, []).append(future)
+        return await self._wait(call_id, None) or EngineAnswer(status="lost")
+
+    async def wait_turn(self, run_id: str, after: int) -> TurnRest:
+        """Wait until the workflow of a turn has ended, or an attribute says that the turn was suspended."""
+        answer = await self._wait(run_id, after)
+        if answer is None:
+            return "suspended"
+        is_lost = answer.message is None or answer.message.get("status") == "lost"
+        return "lost" if is_lost else "ended"
+
+    async def answer_turn(self, run_id: str, step: int) -> None:
+        """Send the message that the journal has answers."""
+        await self._send(run_id, {"step": step})
+
+    async def cancel_turn(self, run_id: str) -> None:
+        """Ask for a turn to be aborted: in an attribute for a running iteration, in a message for a turn that waits."""
+        with suppress(dbos_errors.DBOSNonExistentWorkflowError):
+            await self._run(self._client.update_workflow_attributes_async(run_id, {CANCELLED: True}, merge=True))
+        await self._send(run_id, {"is_cancelled": True})
+
+    async def _send(self, run_id: str, message: JsonObject) -> None:
+        with suppress(dbos_errors.DBOSNonExistentWorkflowError):
+            await self._run(self._client.send_async(run_id, message, TOPIC))
+
+    async def _wait(self, workflow_id: str, after: int | None) -> EngineAnswer | None:
+        """Return the answer of a workflow that has ended, or `None` if its turn was suspended after a step."""
+        future: asyncio.Future[EngineAnswer | None] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(future, after)
+        self._waiters.setdefault(workflow_id, []).append(waiter)
         if self._poller is None or self._poller.done():
             self._poller = asyncio.create_task(self._poll())
         try:
             return await future
         finally:
-            waiting = self._waiters.get(call_id, [])
-            if future in waiting:
-                waiting.remove(future)
+            waiting = self._waiters.get(workflow_id, [])
+            if waiter in waiting:
+                waiting.remove(waiter)
             if not waiting:
-                self._waiters.pop(call_id, None)
+                self._waiters.pop(workflow_id, None)
 
     async def cancel(self, call_id: str) -> None:
         """Cancel the workflow of a call; workers look for cancelled ones at intervals."""
@@ -160,12 +209,13 @@ class DbosClient:
                 self._fail(error)
                 return
             found = {each.workflow_id: each for each in known}
-            for call_id in asked:
-                answer = _read_status(found.get(call_id))
-                if answer is not None:
-                    for future in self._waiters.pop(call_id, []):
-                        if not future.done():
-                            future.set_result(answer)
+            for workflow_id in asked:
+                status = found.get(workflow_id)
+                for waiter in list(self._waiters.get(workflow_id, ())):
+                    if (is_suspended := _is_suspended(status, waiter.after)) or _has_ended(status):
+                        self._waiters[workflow_id].remove(waiter)
+                        if not waiter.future.done():
+                            waiter.future.set_result(None if is_suspended else _read_status(status))
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _run(self, action: Coroutine[Any, Any, T]) -> T:
@@ -177,19 +227,27 @@ class DbosClient:
             return await asyncio.shield(task)
 
     def _fail(self, error: Exception) -> None:
-        for futures in self._waiters.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.future.done():
+                    waiter.future.set_exception(error)
         self._waiters.clear()
 
 
-def _read_status(status: "WorkflowStatus | None") -> EngineAnswer | None:
-    """Return the answer of a workflow that has ended, else `None`."""
+def _has_ended(status: "WorkflowStatus | None") -> bool:
+    return status is None or status.status in _ENDED
+
+
+def _is_suspended(status: "WorkflowStatus | None", after: int | None) -> bool:
+    if status is None or after is None or status.status in _ENDED:
+        return False
+    return int((status.attributes or {}).get(SUSPENDED, 0)) > after
+
+
+def _read_status(status: "WorkflowStatus | None") -> EngineAnswer:
+    """Return the answer of a workflow that has ended."""
     if status is None:
         return EngineAnswer(status="lost")
-    if status.status not in _ENDED:
-        return None
     if status.status == "SUCCESS" and status.output != WAS_CANCELLED:
         return EngineAnswer(status="finished", message=status.output)
     return EngineAnswer(status="cancelled" if status.status in {"CANCELLED", "SUCCESS"} else "lost")

@@ -1,7 +1,7 @@
 """The worker's side of DBOS: it takes workflows from queues and runs their calls, under a lease that it renews.
 
-A workflow has two steps: `begin`, which records that the body starts, and `run`, which records the result. An execution
-that finds `begin` recorded knows that another worker has started the body before.
+The workflow of a call has two steps: `begin`, which records that the body starts, and `run`, which records the result.
+An execution that finds `begin` recorded knows that another worker has started the body before.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from anyio.abc import TaskStatus
 from spindle.engines.dbos.client import (
     APPLICATION,
     CANCELLED,
+    TURN_WORKFLOW,
     VERSION,
     WAS_CANCELLED,
     WORKFLOW,
@@ -29,7 +30,9 @@ from spindle.engines.dbos.client import (
     translate_errors,
 )
 from spindle.engines.dbos.leases import WorkerLeases
+from spindle.engines.dbos.turn_workflow import Body, TurnWorkflows
 from spindle.engines.settings import EngineSettings
+from spindle.engines.turns import TurnIterations
 from spindle.engines.worker import CallRunner
 from spindle.errors import EngineUnavailableError
 from spindle.extras import needs_extra
@@ -55,16 +58,24 @@ class DbosWorker:
     """Takes calls from queues of DBOS; one in a process, because DBOS is one instance in a process."""
 
     def __init__(
-        self, settings: EngineSettings, runner: CallRunner, *, queues: Sequence[str], drain_seconds: float
+        self,
+        settings: EngineSettings,
+        runner: CallRunner,
+        turns: TurnIterations,
+        *,
+        queues: Sequence[str],
+        drain_seconds: float,
     ) -> None:
         self._settings = settings
         self._runner = runner
         self._queues = queues
+        self._turn_queues = [settings.get_turn_queue(name) for name in turns.names]
         self._drain_seconds = drain_seconds
         self._id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._leases = WorkerLeases(get_database_url(settings), self._id, seconds=settings.worker_timeout_seconds)
         self._client = open_client(settings)
-        self._bodies: dict[str, asyncio.Task[JsonObject]] = {}
+        self._bodies: dict[str, Body] = {}
+        self._turns = TurnWorkflows(turns, self._client, self._bodies, concurrency=runner.concurrency)
 
     async def run(self, stop: anyio.Event, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Take calls until `stop` is set; then take no more, and let running ones finish for `drain_seconds`."""
@@ -79,11 +90,12 @@ class DbosWorker:
             task_status.started()
             await stop.wait()
             self._runner.stats.is_draining = True
+            self._turns.stop()
             # It takes no more workflows, waits, and closes its connections: what is left is not recorded.
             await _in_thread(dbos.DBOS.destroy, workflow_completion_timeout_sec=round(self._drain_seconds))
             tasks.cancel_scope.cancel()
         for body in self._bodies.values():
-            body.cancel()
+            body.task.cancel()
         with anyio.CancelScope(shield=True):
             await self._leases.release()
             await _in_thread(self._client.destroy)
@@ -111,12 +123,14 @@ class DbosWorker:
             }
         )
         dbos.DBOS.workflow(name=WORKFLOW)(self._build_workflow())
-        dbos.DBOS.listen_queues(list(self._queues))
+        dbos.DBOS.workflow(name=TURN_WORKFLOW)(self._build_turn_workflow())
+        dbos.DBOS.listen_queues([*self._queues, *self._turn_queues])
         dbos.DBOS.launch()  # in this thread: it adopts the running event loop, and workflows run there
-        for queue in self._queues:
+        for queue in (*self._queues, *self._turn_queues):
             await dbos.DBOS.register_queue_async(
                 queue,
-                worker_concurrency=self._runner.concurrency,
+                # Turns that wait for answers must not keep others out; their iterations are limited by the worker.
+                worker_concurrency=None if queue in self._turn_queues else self._runner.concurrency,
                 polling_interval_sec=_QUEUE_POLL_SECONDS,
                 on_conflict="always_update",
             )
@@ -138,7 +152,7 @@ class DbosWorker:
                     if attributes.get(CANCELLED) is True:  # cancelled while it was taken over
                         return WAS_CANCELLED
                 body = asyncio.create_task(self._runner.run(message, call_id, starts=starts))
-                self._bodies[call_id] = body
+                self._bodies[call_id] = Body(body, body.cancel)
                 try:
                     return await body
                 except asyncio.CancelledError:
@@ -152,8 +166,14 @@ class DbosWorker:
 
         return run_call
 
+    def _build_turn_workflow(self) -> Any:
+        async def run_turn(message: JsonObject) -> JsonObject:
+            return await self._turns.run(message)
+
+        return run_turn
+
     async def _renew(self) -> None:
-        """Renew the own lease, and take over the calls of workers without one."""
+        """Renew the own lease, and take over the calls and turns of workers without one."""
         while True:
             try:
                 await self._leases.renew()
@@ -169,7 +189,11 @@ class DbosWorker:
             living = await self._leases.list_living()
             with translate_errors():
                 running = await _in_thread(
-                    self._client.list_workflows, status="PENDING", name=WORKFLOW, load_input=False, load_output=False
+                    self._client.list_workflows,
+                    status="PENDING",
+                    name=[WORKFLOW, TURN_WORKFLOW],
+                    load_input=False,
+                    load_output=False,
                 )
                 for each in running:
                     if each.executor_id in living:
@@ -209,7 +233,9 @@ class DbosWorker:
             for each in found:
                 body = self._bodies.get(each.workflow_id)
                 is_cancelled = each.status == "CANCELLED" or (each.attributes or {}).get(CANCELLED) is True
-                if body is not None and (is_cancelled or each.executor_id != self._id):
+                if body is not None and each.executor_id != self._id:
+                    body.task.cancel()
+                elif body is not None and is_cancelled:
                     body.cancel()
 
 

@@ -1,4 +1,4 @@
-"""The caller's side of Temporal: one call is one standalone activity, whose id is the id of the call."""
+"""The caller's side of Temporal: one call is one standalone activity, one turn is one workflow, each under its id."""
 
 import asyncio
 from collections.abc import Generator
@@ -7,20 +7,29 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from spindle.engines.client import EngineAnswer, EngineCall
+from spindle.engines.client import EngineAnswer, EngineCall, EngineTurn
 from spindle.engines.settings import EngineSettings
+from spindle.engines.temporal.turn_workflow import ANSWER, CANCEL, SUSPENDED, TURN_WORKFLOW
 from spindle.errors import EngineUnavailableError
 from spindle.extras import needs_extra
+from spindle.turns.engine import TurnRest
 
 with needs_extra("temporal", purpose="The engine Temporal"):
-    from temporalio.client import ActivityFailureError, Client
-    from temporalio.common import ActivityIDConflictPolicy, ActivityIDReusePolicy, RetryPolicy
+    from temporalio.client import ActivityFailureError, Client, WorkflowFailureError, WorkflowHandle
+    from temporalio.common import (
+        ActivityIDConflictPolicy,
+        ActivityIDReusePolicy,
+        RetryPolicy,
+        WorkflowIDConflictPolicy,
+        WorkflowIDReusePolicy,
+    )
     from temporalio.exceptions import (
         ActivityAlreadyStartedError,
         CancelledError,
         TerminatedError,
         TimeoutError,  # noqa: A004 - the name that Temporal gives it
         TimeoutType,
+        WorkflowAlreadyStartedError,
     )
     from temporalio.service import RPCError, RPCStatusCode
 
@@ -35,6 +44,10 @@ _MAX_BODY_SECONDS: Final = 86_400.0
 _MAX_QUEUE_SECONDS: Final = 3_600.0
 """The longest time in the queue of a call whose caller is gone; a caller that waits cancels it at its deadline."""
 _RPC_SECONDS: Final = 10.0
+_RPC_TIMEOUT: Final = timedelta(seconds=_RPC_SECONDS)
+_FIRST_LOOK_SECONDS: Final = 0.1
+_MAX_LOOK_SECONDS: Final = 1.0
+"""The longest interval at which a caller looks whether a turn was suspended; its end is reported at once."""
 _NOT_NOW = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -119,7 +132,7 @@ class TemporalClient:
                         initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=5)
                     ),
                     summary=call.summary,
-                    rpc_timeout=timedelta(seconds=_RPC_SECONDS),
+                    rpc_timeout=_RPC_TIMEOUT,
                 )
         except ActivityAlreadyStartedError:
             pass
@@ -146,7 +159,67 @@ class TemporalClient:
         """Ask for the cancellation of the activity of a call."""
         try:
             with _translate_errors():
-                await self._client.get_activity_handle(call_id).cancel(rpc_timeout=timedelta(seconds=_RPC_SECONDS))
+                await self._client.get_activity_handle(call_id).cancel(rpc_timeout=_RPC_TIMEOUT)
+        except RPCError as error:
+            if error.status not in {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}:
+                raise
+
+    async def start_turn(self, turn: EngineTurn) -> None:
+        """Start the workflow of a turn, unless one with its id exists, running or closed."""
+        order = {"message": turn.message, "worker_timeout_seconds": self._settings.worker_timeout_seconds}
+        try:
+            with _translate_errors():
+                await self._client.start_workflow(
+                    TURN_WORKFLOW,
+                    order,
+                    id=turn.id,
+                    task_queue=turn.queue,
+                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    static_summary=turn.summary,
+                    rpc_timeout=_RPC_TIMEOUT,
+                )
+        except WorkflowAlreadyStartedError:
+            pass
+
+    async def wait_turn(self, run_id: str, after: int) -> TurnRest:
+        """Wait until the workflow of a turn is closed, or its memo says that the turn was suspended."""
+        handle = self._client.get_workflow_handle(run_id, result_type=dict[str, Any])
+        ended = asyncio.ensure_future(handle.result())
+        pause = _FIRST_LOOK_SECONDS
+        try:
+            with _translate_errors():
+                while not (await asyncio.wait({ended}, timeout=pause))[0]:
+                    if await self._find_suspension(handle) > after:
+                        return "suspended"
+                    pause = min(2 * pause, _MAX_LOOK_SECONDS)
+                return "lost" if (await ended)["status"] == "lost" else "ended"
+        except WorkflowFailureError:
+            return "lost"
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return "lost"
+            raise
+        finally:
+            ended.cancel()
+
+    async def _find_suspension(self, handle: "WorkflowHandle[Any, Any]") -> int:
+        described = await handle.describe(rpc_timeout=_RPC_TIMEOUT)
+        return await described.memo_value(SUSPENDED, 0, type_hint=int)
+
+    async def answer_turn(self, run_id: str, step: int) -> None:
+        """Send the signal that the journal has answers."""
+        await self._send(run_id, ANSWER, step)
+
+    async def cancel_turn(self, run_id: str) -> None:
+        """Send the signal that the turn is to be aborted."""
+        await self._send(run_id, CANCEL)
+
+    async def _send(self, run_id: str, signal: str, *args: Any) -> None:
+        try:
+            with _translate_errors():
+                handle = self._client.get_workflow_handle(run_id)
+                await handle.signal(signal, args=args, rpc_timeout=_RPC_TIMEOUT)
         except RPCError as error:
             if error.status not in {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}:
                 raise

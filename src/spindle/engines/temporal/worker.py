@@ -1,4 +1,7 @@
-"""The worker's side of Temporal: it takes activities from task queues, sends heartbeats, and runs their calls."""
+"""The worker's side of Temporal: it takes activities from task queues, sends heartbeats, and runs their calls.
+
+A worker with runners also takes their turns: each runner has a task queue for its workflows and their iterations.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,6 +15,8 @@ from anyio.abc import TaskStatus
 
 from spindle.engines.settings import EngineSettings
 from spindle.engines.temporal.client import ACTIVITY, connect
+from spindle.engines.temporal.turn_workflow import ITERATION, TurnWorkflow
+from spindle.engines.turns import TurnIterations
 from spindle.engines.worker import CallRunner
 from spindle.errors import EngineUnavailableError
 from spindle.extras import needs_extra
@@ -20,7 +25,7 @@ from spindle.json_types import JsonObject
 with needs_extra("temporal", purpose="The engine Temporal"):
     from temporalio import activity
     from temporalio.exceptions import ApplicationError
-    from temporalio.worker import Worker
+    from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -34,10 +39,17 @@ class TemporalWorker:
     """Takes calls from task queues of a Temporal service."""
 
     def __init__(
-        self, settings: EngineSettings, runner: CallRunner, *, queues: Sequence[str], drain_seconds: float
+        self,
+        settings: EngineSettings,
+        runner: CallRunner,
+        turns: TurnIterations,
+        *,
+        queues: Sequence[str],
+        drain_seconds: float,
     ) -> None:
         self._settings = settings
         self._runner = runner
+        self._turns = turns
         self._queues = queues
         self._drain_seconds = drain_seconds
 
@@ -49,20 +61,30 @@ class TemporalWorker:
             return
         async with AsyncExitStack() as stack:
             for queue in self._queues:
-                worker = Worker(
-                    client,
-                    task_queue=queue,
-                    activities=[self._build_activity()],
-                    max_concurrent_activities=self._runner.concurrency,
-                    max_heartbeat_throttle_interval=_THROTTLE,
-                    default_heartbeat_throttle_interval=_THROTTLE,
-                    graceful_shutdown_timeout=timedelta(seconds=self._drain_seconds),
-                )
+                await stack.enter_async_context(self._build_worker(client, queue, [self._build_activity()]))
+            for name in self._turns.names:
+                queue = self._settings.get_turn_queue(name)
+                worker = self._build_worker(client, queue, [self._build_iteration()], workflows=[TurnWorkflow])
                 await stack.enter_async_context(worker)
             self._runner.stats.is_connected = True
             task_status.started()
             await stop.wait()
             self._runner.stats.is_draining = True
+
+    def _build_worker(self, client: Any, queue: str, activities: Sequence[Any], workflows: Sequence[type] = ()) -> Any:
+        return Worker(
+            client,
+            task_queue=queue,
+            activities=activities,
+            workflows=workflows,
+            workflow_runner=UnsandboxedWorkflowRunner(),  # our only workflow is small, and imports nothing to guard
+            max_concurrent_activities=self._runner.concurrency,
+            max_heartbeat_throttle_interval=_THROTTLE,
+            default_heartbeat_throttle_interval=_THROTTLE,
+            # How long a workflow is kept for the worker that had it last, which may have died.
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=self._settings.worker_timeout_seconds / 2),
+            graceful_shutdown_timeout=timedelta(seconds=self._drain_seconds),
+        )
 
     async def _connect(self, stop: anyio.Event) -> Any:
         while not stop.is_set():
@@ -88,6 +110,28 @@ class TemporalWorker:
                     raise ApplicationError("The worker stopped before the call ended.") from None
 
         return run_call
+
+    def _build_iteration(self) -> Any:
+        @activity.defn(name=ITERATION)
+        async def advance(order: JsonObject) -> JsonObject:
+            cancel = asyncio.Event()
+            if order["is_cancelled"]:
+                cancel.set()
+            iteration = asyncio.create_task(self._turns.advance(order["message"], cancel))
+            async with self._send_heartbeats():
+                while True:
+                    try:
+                        return await asyncio.shield(iteration)
+                    except asyncio.CancelledError:
+                        details = activity.cancellation_details()
+                        if details is not None and details.cancel_requested and not iteration.done():
+                            cancel.set()  # the turn is aborted, and its end saved
+                            continue
+                        iteration.cancel()
+                        await asyncio.wait({iteration})
+                        raise ApplicationError("The worker stopped before the iteration ended.") from None
+
+        return advance
 
     @asynccontextmanager
     async def _send_heartbeats(self) -> "AsyncGenerator[None]":
