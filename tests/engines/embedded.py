@@ -6,7 +6,7 @@ A caller whose process dies asks another one again, as a program that restarts d
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,8 @@ import anyio
 from anyio.streams.text import TextReceiveStream
 
 from spindle import Call
-from spindle.testing.engine_suite import VARIANT, SuiteReply
+from spindle.json_types import JsonObject, JsonValue
+from spindle.testing.engine_suite import VARIANT, SuiteReply, TurnReply
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +29,7 @@ class EmbeddedWorker:
         self._process = process
         self.is_alive = True
         self.ready = anyio.Event()
-        self.replies: dict[int, list[SuiteReply]] = {}
+        self.replies: dict[int, list[JsonObject]] = {}
         self._changed = anyio.Event()
 
     @property
@@ -46,7 +47,7 @@ class EmbeddedWorker:
         assert self._process.stdin is not None
         await self._process.stdin.send(f"{json.dumps(request)}\n".encode())
 
-    async def wait(self, number: int) -> list[SuiteReply] | None:
+    async def wait(self, number: int) -> list[JsonObject] | None:
         """Return the replies of a request, or None if the process has died before."""
         while self.is_alive and number not in self.replies:
             await self._changed.wait()
@@ -60,7 +61,7 @@ class EmbeddedWorker:
             for line in lines:
                 if line.startswith("{"):
                     answer = json.loads(line)
-                    self.replies[answer["id"]] = [SuiteReply(**each) for each in answer["replies"]]
+                    self.replies[answer["id"]] = answer["replies"]
                 else:
                     self.ready.set()
                 self._notify()
@@ -101,10 +102,17 @@ class EmbeddedProcesses:
 
     async def ask(self, calls: Sequence[Call], *, session_id: str, journaled: bool = False) -> list[SuiteReply]:
         listed = [[call.tool_call_id, call.name, call.args] for call in calls]
-        return await self._request({"calls": listed, "session_id": session_id})
+        replies = await self._request({"calls": listed, "session_id": session_id})
+        return [SuiteReply(**each) for each in replies]
 
     async def resume(self, ticket: str) -> SuiteReply:
-        return (await self._request({"ticket": ticket}))[0]
+        return SuiteReply(**(await self._request({"ticket": ticket}))[0])
+
+    async def run_turn(self, message: str, *, turn_id: str) -> TurnReply:
+        return _read_turn(await self._request({"turn": message, "turn_id": turn_id}))
+
+    async def resume_turn(self, state: JsonObject, answers: Mapping[str, JsonValue]) -> TurnReply:
+        return _read_turn(await self._request({"state": state, "answers": answers}))
 
     async def restart_engine(self) -> None:
         """Kill all processes: the engine is in them."""
@@ -114,7 +122,7 @@ class EmbeddedProcesses:
         for _ in killed:
             await self.start_worker()
 
-    async def _request(self, request: dict[str, Any]) -> list[SuiteReply]:
+    async def _request(self, request: dict[str, Any]) -> list[JsonObject]:
         while True:
             living = [worker for worker in self._workers if worker.is_alive]
             if not living:
@@ -125,7 +133,7 @@ class EmbeddedProcesses:
             if replies is not None:
                 return replies
 
-    async def _ask_one(self, worker: EmbeddedWorker, number: int, request: dict[str, Any]) -> list[SuiteReply] | None:
+    async def _ask_one(self, worker: EmbeddedWorker, number: int, request: dict[str, Any]) -> list[JsonObject] | None:
         try:
             await worker.send({**request, "id": number})
             return await worker.wait(number)
@@ -135,3 +143,9 @@ class EmbeddedProcesses:
             with anyio.CancelScope(shield=True):
                 await worker.send({"cancel": number})
             raise
+
+
+def _read_turn(replies: list[JsonObject]) -> TurnReply:
+    (plain,) = replies
+    plain["calls"] = tuple((call, code) for call, code in plain["calls"])
+    return TurnReply(**plain)

@@ -14,7 +14,10 @@ import anyio
 
 from spindle import Call, Executor, Journal, Spool, ToolContext, ToolRegistry
 from spindle.execution import LocalTransport
-from spindle.testing.engine_suite import VARIANT, SuiteReply, build_tools
+from spindle.testing.engine_suite import VARIANT, SuiteReply, TurnReply, build_tools, build_turn_runner
+from tests.turns.local_engine import LocalEngine
+
+STATE_KEY = "the state key of the engine suite"
 
 
 def write(answer: dict[str, Any]) -> None:
@@ -34,18 +37,31 @@ async def main(folder: Path, concurrency: int) -> None:
             spool=Spool.files(folder / "spool"),
             concurrency=concurrency,
             timeout_seconds=150,
-            state_key="the state key of the engine suite",
+            state_key=STATE_KEY,
         )
+        parts: dict[str, Any] = {
+            "tools": build_tools(),
+            "journal": journal,
+            "spool": Spool.files(folder / "spool"),
+            "state_key": STATE_KEY,
+        }
+        runner = build_turn_runner(engine=LocalEngine(lambda: build_turn_runner(**parts)), **parts)
         scopes: dict[int, anyio.CancelScope] = {}
 
         async def answer(request: dict[str, Any]) -> None:
             with scopes.setdefault(request["id"], anyio.CancelScope()):
-                if "ticket" in request:
-                    outcomes = [await executor.resume(request["ticket"])]
+                if "turn" in request:
+                    report = await runner.run(messages=[request["turn"]], turn_id=request["turn_id"])
+                    replies = [asdict(TurnReply.from_report(report))]
+                elif "state" in request:
+                    report = await runner.resume(request["state"], request["answers"])
+                    replies = [asdict(TurnReply.from_report(report))]
+                elif "ticket" in request:
+                    replies = [asdict(SuiteReply.from_outcome(await executor.resume(request["ticket"])))]
                 else:
                     calls = [Call(*each) for each in request["calls"]]
                     outcomes = await executor.execute_parallel(calls, ToolContext(session_id=request["session_id"]))
-                replies = [asdict(SuiteReply.from_outcome(outcome)) for outcome in outcomes]
+                    replies = [asdict(SuiteReply.from_outcome(outcome)) for outcome in outcomes]
                 write({"id": request["id"], "replies": replies})
 
         sys.stdout.write("Taking calls of this process\n")

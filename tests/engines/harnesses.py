@@ -2,19 +2,29 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from spindle import Call, Executor, Journal, Spool, ToolContext, ToolRegistry
-from spindle.engines import EngineSettings, EngineTransport, open_transport
+from spindle import Call, Executor, Journal, Spool, ToolContext, ToolRegistry, TurnRunner
+from spindle.engines import EngineSettings, EngineTransport, open_transport, open_turns
 from spindle.execution import StateKey
-from spindle.testing.engine_suite import VARIANT, SuiteReply, WorkerProcess, build_tools
+from spindle.json_types import JsonObject, JsonValue
+from spindle.testing.engine_suite import (
+    VARIANT,
+    SuiteReply,
+    TurnReply,
+    WorkerProcess,
+    build_tools,
+    build_turn_runner,
+)
 
 STATE_KEY = "the state key of the engine suite"
+TURNS = "suite"
+"""The name of the runner of the suite."""
 WORKER_TIMEOUT_SECONDS = 6.0
 """Short enough for takeovers in tests, long enough for a busy machine."""
 
@@ -49,7 +59,8 @@ class EngineProcesses:
         }
         lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
         modules = 'modules = ["spindle.testing.engine_suite.tools:build_tools"]'
-        path.write_text("\n".join(["[tools]", modules, "[engine]", *lines]))
+        runner = f'{TURNS} = "spindle.testing.engine_suite.turn_scenarios:build_turn_runner"'
+        path.write_text("\n".join(["[tools]", modules, "[engine]", *lines, "[engine.turns]", runner]))
         return path
 
     def command(self, *words: str) -> list[str]:
@@ -96,6 +107,24 @@ class EngineProcesses:
         async with AsyncExitStack() as stack:
             executor = await self.open_executor(stack, journaled=True)
             return SuiteReply.from_outcome(await executor.resume(ticket))
+
+    @asynccontextmanager
+    async def open_runner(self) -> AsyncGenerator[TurnRunner]:
+        """Open the runner of a caller, with the journal of the workers."""
+        async with (
+            open_turns(self.settings, TURNS) as engine,
+            Journal.sqlite(self._state / "state" / "journal.sqlite") as journal,
+        ):
+            parts: dict[str, Any] = {"journal": journal, "spool": self.spool(), "state_key": STATE_KEY}
+            yield build_turn_runner(tools=build_tools(), engine=engine, **parts)
+
+    async def run_turn(self, message: str, *, turn_id: str) -> TurnReply:
+        async with self.open_runner() as runner:
+            return TurnReply.from_report(await runner.run(messages=[message], turn_id=turn_id))
+
+    async def resume_turn(self, state: JsonObject, answers: Mapping[str, JsonValue]) -> TurnReply:
+        async with self.open_runner() as runner:
+            return TurnReply.from_report(await runner.resume(state, answers))
 
     async def restart_engine(self) -> None:
         await anyio.to_thread.run_sync(self._restart)

@@ -34,6 +34,11 @@ async def test_scenario(engine: EngineProcesses, scenario: str) -> None:
     await engine_suite.run_scenario(scenario, engine)
 
 
+@pytest.mark.parametrize("scenario", engine_suite.TURN_SCENARIOS)
+async def test_turn_scenario(engine: EngineProcesses, scenario: str) -> None:
+    await engine_suite.run_turn_scenario(scenario, engine)
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("check", CHECKS)
 async def test_worker(engine: EngineProcesses, check: str) -> None:

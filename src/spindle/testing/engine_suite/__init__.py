@@ -1,4 +1,4 @@
-"""The suite that every engine passes: eleven scenarios with worker processes that are killed; see `scenarios.py`.
+"""The suite that every engine passes, with worker processes that are killed: calls in `scenarios.py`, then turns.
 
 Workers load the tools of the suite as `spindle.testing.engine_suite.tools:build_tools`.
 """
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from spindle.testing.engine_suite.scenarios import run_scenario as run_scenario
     from spindle.testing.engine_suite.tools import VARIANT as VARIANT
     from spindle.testing.engine_suite.tools import build_tools as build_tools
+    from spindle.testing.engine_suite.turn_scenarios import TURN_SCENARIOS as TURN_SCENARIOS
+    from spindle.testing.engine_suite.turn_scenarios import TurnHarness as TurnHarness
+    from spindle.testing.engine_suite.turn_scenarios import TurnReply as TurnReply
+    from spindle.testing.engine_suite.turn_scenarios import build_turn_runner as build_turn_runner
+    from spindle.testing.engine_suite.turn_scenarios import run_turn_scenario as run_turn_scenario
     from spindle.testing.engine_suite.worker_process import WorkerProcess as WorkerProcess
 else:
     __getattr__, __dir__ = open_door(__name__)
