@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from spindle.turns.stream import StreamedEvent
     from spindle.turns.turn_store import TurnStore
 
+_PIPELINES: tuple[str, ...] = (
+    "turn_input_pipeline",
+    "turn_output_pipeline",
+    "dispatch_input_pipeline",
+    "dispatch_output_pipeline",
+)
+
 
 class _TurnArguments(NamedTuple):
     """The arguments of one turn."""
@@ -101,12 +108,8 @@ class TurnRunner:
         engine: TurnEngine | None = None,
         **executor_settings: "Unpack[ExecutorOptions]",
     ) -> None:
-        pipelines = {
-            "turn_input_pipeline": turn_input_pipeline,
-            "turn_output_pipeline": turn_output_pipeline,
-            "dispatch_input_pipeline": dispatch_input_pipeline,
-            "dispatch_output_pipeline": dispatch_output_pipeline,
-        }
+        given = (turn_input_pipeline, turn_output_pipeline, dispatch_input_pipeline, dispatch_output_pipeline)
+        pipelines = dict(zip(_PIPELINES, given, strict=True))
         parts = {"spool": spool, "journal": journal, "records": records, "executor": executor}
         limits = {
             "max_iterations": max_iterations,
@@ -115,10 +118,7 @@ class TurnRunner:
             "timeout_seconds": timeout_seconds,
         }
         wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
-        if on_wait not in {None, *get_args(OnWait)}:
-            wrong = {**wrong, "on_wait": f"None or one of {', '.join(get_args(OnWait))}"}
-        if engine is not None and not callable(getattr(engine, "wait", None)):
-            wrong = {**wrong, "engine": "a TurnEngine, such as that of spindle.engines.open_turns, or None"}
+        wrong = {**wrong, **_find_invalid_choices(on_wait, engine)}
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._baseline = _build_baseline(tools)
         loop = LoopSettings(
@@ -135,22 +135,17 @@ class TurnRunner:
         # The artifacts of a suspended turn have to outlive its run.
         own_spool = Spool.memory() if spool is None and on_wait == "suspend" else None
         self._spool = spool or own_spool
-        self._journal = journal
-        self._records = records
-        self._events = Events()
-        self.gates = GateDesk()
+        self._journal, self._records, self._engine = journal, records, engine
+        self._events, self.gates = Events(), GateDesk()
         self._stages = TurnStages(
             inputs=tuple(turn_input_pipeline),
             outputs=tuple(turn_output_pipeline),
             loop=loop,
-            store=_open_store(loop.executor, on_wait, engine),
+            store=_open_store(loop.executor, on_wait, engine, spool),
             own_spool=own_spool,
             timeout_seconds=timeout_seconds,
             gates=self.gates,
         )
-        if engine is not None and spool is None:
-            raise optional.build_store_error("engine")
-        self._engine = engine
 
     def on(self, event: str, fn: Observer) -> Callable[[], None]:
         """Register an observer of an event of every turn and return a function that removes it."""
@@ -335,7 +330,18 @@ class TurnRunner:
             raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
 
-def _open_store(executor: Executor, on_wait: OnWait | None, engine: TurnEngine | None) -> "TurnStore | None":
+def _find_invalid_choices(on_wait: object, engine: object) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if on_wait not in {None, *get_args(OnWait)}:
+        wrong["on_wait"] = f"None or one of {', '.join(get_args(OnWait))}"
+    if engine is not None and not callable(getattr(engine, "wait", None)):
+        wrong["engine"] = "a TurnEngine, such as that of spindle.engines.open_turns, or None"
+    return wrong
+
+
+def _open_store(
+    executor: Executor, on_wait: OnWait | None, engine: TurnEngine | None, spool: Spool | None
+) -> "TurnStore | None":
     """Return the place where turns are saved, if they are.
 
     Raises:
@@ -347,7 +353,7 @@ def _open_store(executor: Executor, on_wait: OnWait | None, engine: TurnEngine |
     store = optional.TurnStore.open(tickets) if is_saved and tickets is not None else None
     if store is None and on_wait == "suspend":
         raise optional.build_store_error("on_wait")
-    if engine is not None and (store is None or tickets is None or tickets.key is None):
+    if engine is not None and (store is None or tickets is None or tickets.key is None or spool is None):
         raise optional.build_store_error("engine")
     return store
 

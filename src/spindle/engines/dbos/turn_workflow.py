@@ -28,7 +28,7 @@ _RECEIVE_SECONDS: Final = 86_400.0
 """How long one wait for a message lasts; it is repeated, and each leaves two rows in the database."""
 
 
-class Body(NamedTuple):
+class RunningBody(NamedTuple):
     """What a worker runs for a workflow now."""
 
     task: "asyncio.Task[JsonObject]"
@@ -40,7 +40,7 @@ class TurnWorkflows:
     """The workflows of the turns of one worker."""
 
     def __init__(
-        self, iterations: TurnIterations, client: "dbos.DBOSClient", bodies: dict[str, Body], *, concurrency: int
+        self, iterations: TurnIterations, client: "dbos.DBOSClient", bodies: dict[str, RunningBody], *, concurrency: int
     ) -> None:
         self._iterations = iterations
         self._client = client
@@ -91,7 +91,7 @@ class TurnWorkflows:
             cancel.set()
         async with self._slots:
             task = asyncio.create_task(self._advance(message, cancel))
-            self._bodies[run_id] = Body(task, cancel.set)
+            self._bodies[run_id] = RunningBody(task, cancel.set)
             try:
                 found = await task
             finally:

@@ -30,7 +30,7 @@ from spindle.engines.dbos.client import (
     translate_errors,
 )
 from spindle.engines.dbos.leases import WorkerLeases
-from spindle.engines.dbos.turn_workflow import Body, TurnWorkflows
+from spindle.engines.dbos.turn_workflow import RunningBody, TurnWorkflows
 from spindle.engines.settings import EngineSettings
 from spindle.engines.turns import TurnIterations
 from spindle.engines.worker import CallRunner
@@ -74,7 +74,7 @@ class DbosWorker:
         self._id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._leases = WorkerLeases(get_database_url(settings), self._id, seconds=settings.worker_timeout_seconds)
         self._client = open_client(settings)
-        self._bodies: dict[str, Body] = {}
+        self._bodies: dict[str, RunningBody] = {}
         self._turns = TurnWorkflows(turns, self._client, self._bodies, concurrency=runner.concurrency)
 
     async def run(self, stop: anyio.Event, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -152,7 +152,7 @@ class DbosWorker:
                     if attributes.get(CANCELLED) is True:  # cancelled while it was taken over
                         return WAS_CANCELLED
                 body = asyncio.create_task(self._runner.run(message, call_id, starts=starts))
-                self._bodies[call_id] = Body(body, body.cancel)
+                self._bodies[call_id] = RunningBody(body, body.cancel)
                 try:
                     return await body
                 except asyncio.CancelledError:
