@@ -16,7 +16,6 @@ import anyio
 from anyio.streams.text import TextReceiveStream
 
 from spindle import Call
-from spindle.json_types import JsonObject, JsonValue
 from spindle.testing.engine_suite import VARIANT, SuiteReply, TurnReply
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +28,7 @@ class EmbeddedWorker:
         self._process = process
         self.is_alive = True
         self.ready = anyio.Event()
-        self.replies: dict[int, list[JsonObject]] = {}
+        self.replies: dict[int, list[dict[str, Any]]] = {}
         self._changed = anyio.Event()
 
     @property
@@ -47,7 +46,7 @@ class EmbeddedWorker:
         assert self._process.stdin is not None
         await self._process.stdin.send(f"{json.dumps(request)}\n".encode())
 
-    async def wait(self, number: int) -> list[JsonObject] | None:
+    async def wait(self, number: int) -> list[dict[str, Any]] | None:
         """Return the replies of a request, or None if the process has died before."""
         while self.is_alive and number not in self.replies:
             await self._changed.wait()
@@ -111,7 +110,7 @@ class EmbeddedProcesses:
     async def run_turn(self, message: str, *, turn_id: str) -> TurnReply:
         return _read_turn(await self._request({"turn": message, "turn_id": turn_id}))
 
-    async def resume_turn(self, state: JsonObject, answers: Mapping[str, JsonValue]) -> TurnReply:
+    async def resume_turn(self, state: dict[str, Any], answers: Mapping[str, Any]) -> TurnReply:
         return _read_turn(await self._request({"state": state, "answers": answers}))
 
     async def restart_engine(self) -> None:
@@ -122,7 +121,7 @@ class EmbeddedProcesses:
         for _ in killed:
             await self.start_worker()
 
-    async def _request(self, request: dict[str, Any]) -> list[JsonObject]:
+    async def _request(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         while True:
             living = [worker for worker in self._workers if worker.is_alive]
             if not living:
@@ -133,7 +132,9 @@ class EmbeddedProcesses:
             if replies is not None:
                 return replies
 
-    async def _ask_one(self, worker: EmbeddedWorker, number: int, request: dict[str, Any]) -> list[JsonObject] | None:
+    async def _ask_one(
+        self, worker: EmbeddedWorker, number: int, request: dict[str, Any]
+    ) -> list[dict[str, Any]] | None:
         try:
             await worker.send({**request, "id": number})
             return await worker.wait(number)
@@ -145,7 +146,7 @@ class EmbeddedProcesses:
             raise
 
 
-def _read_turn(replies: list[JsonObject]) -> TurnReply:
+def _read_turn(replies: list[dict[str, Any]]) -> TurnReply:
     (plain,) = replies
     plain["calls"] = tuple((call, code) for call, code in plain["calls"])
     return TurnReply(**plain)

@@ -12,7 +12,6 @@ import anyio
 from spindle import Call, Executor, Journal, Spool, ToolContext, ToolRegistry, TurnRunner
 from spindle.engines import EngineSettings, EngineTransport, open_transport, open_turns
 from spindle.execution import StateKey
-from spindle.json_types import JsonObject, JsonValue
 from spindle.testing.engine_suite import (
     VARIANT,
     SuiteReply,
@@ -122,7 +121,7 @@ class EngineProcesses:
         async with self.open_runner() as runner:
             return TurnReply.from_report(await runner.run(messages=[message], turn_id=turn_id))
 
-    async def resume_turn(self, state: JsonObject, answers: Mapping[str, JsonValue]) -> TurnReply:
+    async def resume_turn(self, state: dict[str, Any], answers: Mapping[str, Any]) -> TurnReply:
         async with self.open_runner() as runner:
             return TurnReply.from_report(await runner.resume(state, answers))
 

@@ -10,7 +10,7 @@ import httpx2
 
 from spindle import Call, Executor, ToolContext
 from spindle.mcp import McpServers, ServerSpec
-from spindle.testing.engine_suite import Case, SuiteReply
+from spindle.testing.engine_suite import Case, SuiteReply, TurnCase, TurnReply
 from tests.engines.harnesses import EngineProcesses
 
 
@@ -41,6 +41,28 @@ async def hand_over_calls_that_do_not_end_in_time(engine: EngineProcesses) -> No
         await engine.start_worker()
     assert sorted(reply.code for reply in replies) == ["interrupted", "ok"]
     assert (case.count("once"), case.count("twice")) == (1, 2)
+
+
+async def hand_over_turns_when_stopped(engine: EngineProcesses) -> None:
+    """Stop a worker with a turn that waits and one inside of a call, which is cancelled: another one goes on with both."""
+    case, replies = TurnCase(harness=engine, turns=engine), list[TurnReply]()
+    worker = await engine.start_worker(drain_seconds=1)
+    ended = asked = await case.run("waiting", [case.call("pay", "bill")], "paid")
+    assert asked.state is not None
+
+    async def run() -> None:
+        replies.append(await case.run("running", [case.call("hold_again", "moved")], "x" * 200_000))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await case.wait_for("moved")
+        assert await worker.stop(signal.SIGTERM) == 0, worker.read_log()
+        case.release()
+        await engine.start_worker()
+        ended = await engine.resume_turn(asked.state, {each["id"]: True for each in asked.state["pending"]})
+    assert (ended.status, ended.text, case.count("bill")) == ("ok", "paid", 1)
+    found = [(reply.status, len(reply.text), reply.calls) for reply in replies]
+    assert found == [("ok", 200_000, (("hold_again-moved", "cancelled"),))], found
 
 
 async def serve_health_and_metrics(engine: EngineProcesses) -> None:
@@ -137,6 +159,7 @@ CHECKS: dict[str, Callable[[EngineProcesses], Awaitable[None]]] = {
     for each in (
         finish_running_calls_after_sigterm,
         hand_over_calls_that_do_not_end_in_time,
+        hand_over_turns_when_stopped,
         serve_health_and_metrics,
         refuse_the_late_result_of_a_paused_worker,
         survive_random_kills,

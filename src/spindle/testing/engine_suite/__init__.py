@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spindle.testing.engine_suite.tools import VARIANT as VARIANT
     from spindle.testing.engine_suite.tools import build_tools as build_tools
     from spindle.testing.engine_suite.turn_scenarios import TURN_SCENARIOS as TURN_SCENARIOS
+    from spindle.testing.engine_suite.turn_scenarios import TurnCase as TurnCase
     from spindle.testing.engine_suite.turn_scenarios import TurnHarness as TurnHarness
     from spindle.testing.engine_suite.turn_scenarios import TurnReply as TurnReply
     from spindle.testing.engine_suite.turn_scenarios import build_turn_runner as build_turn_runner
