@@ -44,7 +44,7 @@ async def hand_over_calls_that_do_not_end_in_time(engine: EngineProcesses) -> No
 
 
 async def hand_over_turns_when_stopped(engine: EngineProcesses) -> None:
-    """Stop a worker with a turn that waits and one inside of a call, which is cancelled: another one goes on with both."""
+    """Stop a worker with a turn that waits and one inside of a call: another worker goes on, the call is cancelled."""
     case, replies = TurnCase(harness=engine, turns=engine), list[TurnReply]()
     worker = await engine.start_worker(drain_seconds=1)
     ended = asked = await case.run("waiting", [case.call("pay", "bill")], "paid")

@@ -68,3 +68,31 @@ def test_doctor_reports_an_engine_that_cannot_be_reached(spindle: Command, place
 
     (check,) = [each for each in json.loads(ran.out)["checks"] if each["name"] == "engine"]
     assert (ran.code, check["status"]) == (1, "failed")
+
+
+@pytest.mark.parametrize(
+    ("spot", "problem"),
+    [
+        ("json:dumps", "failed with TypeError"),
+        ("json:missing", "has no 'missing'"),
+        ("builtins:dict", "expected a TurnRunner"),
+    ],
+)
+def test_a_runner_of_turns_that_cannot_be_built_is_named(
+    spindle: Command, place: Place, spot: str, problem: str
+) -> None:
+    place.configure(f'[engine]\nurl = "temporal://127.0.0.1:1"\nturns = {{ reports = "{spot}" }}\n')
+    ran = spindle("worker")
+
+    assert ran.code == 2
+    assert "engine.turns" in ran.err
+    assert problem in ran.err
+
+
+def test_turns_need_a_journal_that_callers_share(spindle: Command, place: Place) -> None:
+    settings = '[engine]\nurl = "temporal://127.0.0.1:1"\nturns = { reports = "builtins:dict" }\n'
+    place.configure(f'[journal]\npath = "memory"\n{settings}')
+    ran = spindle("worker")
+
+    assert ran.code == 2
+    assert "journal.path" in ran.err
