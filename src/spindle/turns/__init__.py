@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from spindle.turns.context import DispatchContext as DispatchContext
     from spindle.turns.context import TurnContext as TurnContext
     from spindle.turns.dispatch import DispatchRunner as DispatchRunner
-    from spindle.turns.engine import Advance as Advance
     from spindle.turns.engine import TurnEngine as TurnEngine
     from spindle.turns.engine import TurnRest as TurnRest
     from spindle.turns.gate_desk import GateDesk as GateDesk
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from spindle.turns.record_types import Retrievable as Retrievable
     from spindle.turns.record_types import Thought as Thought
     from spindle.turns.records import Records as Records
+    from spindle.turns.report import Advance as Advance
     from spindle.turns.report import DispatchReport as DispatchReport
     from spindle.turns.report import Reply as Reply
     from spindle.turns.report import TurnReport as TurnReport

@@ -7,7 +7,7 @@ it calls `TurnRunner.advance` on a worker again and again, and waits while the t
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue, is_object
 
@@ -15,14 +15,6 @@ MAX_STARTS: Final = 5
 """How many workers may die in one iteration of a turn until it fails: it must not kill all of them."""
 
 _MAX_ID_CHARS: Final = 200
-
-
-class Advance(NamedTuple):
-    """How far a turn is after one iteration on a worker."""
-
-    status: Literal["running", "suspended", "ended"]
-    step: int
-    """The version of the turn's record in the journal; it grows whenever the turn is saved."""
 
 
 TurnRest: TypeAlias = Literal["ended", "suspended", "lost"]

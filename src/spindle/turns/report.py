@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from spindle.calls import Call, ToolCallRecord
 from spindle.errors import ExecutorCallbackError, LimitError, TurnAbortedError, TurnSuspendedError
@@ -81,6 +81,14 @@ class DispatchReport:
     started_at: datetime
     ended_at: datetime
     duration_ms: float
+
+
+class Advance(NamedTuple):
+    """How far a turn on an engine is after one iteration on a worker."""
+
+    status: Literal["running", "suspended", "ended"]
+    step: int
+    """The version of the turn's record in the journal; it grows whenever the turn is saved."""
 
 
 @dataclass(slots=True)

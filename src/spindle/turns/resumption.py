@@ -25,10 +25,10 @@ from spindle.text import quote_name
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.call_progress import CallProgress, Decision
 from spindle.turns.context import DispatchContext, TurnContext
-from spindle.turns.engine import MAX_STARTS, Advance, EngineRun
+from spindle.turns.engine import MAX_STARTS, EngineRun
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.record_list import TurnRecords
-from spindle.turns.report import Status, TurnReport
+from spindle.turns.report import Advance, Status, TurnReport
 from spindle.turns.state_content import ContentReader, to_plain_json
 from spindle.turns.turn_saver import TurnSaver
 from spindle.turns.turn_state import SavedTurn, read_state, restore_turn

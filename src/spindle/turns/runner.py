@@ -1,7 +1,7 @@
 """The turn runner: `TurnRunner.run` runs one turn and returns its report, `TurnRunner.resume` continues one."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
@@ -19,18 +19,17 @@ from spindle.tools.registry import ToolRegistry
 from spindle.turns import optional
 from spindle.turns.context import TurnContext
 from spindle.turns.dispatch import ExecutorCallback, LoopSettings, OnWait, Readers, find_invalid_settings
-from spindle.turns.engine import Advance, TurnEngine
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.middleware import Middleware
 from spindle.turns.record_types import MessageLike
-from spindle.turns.report import TurnReport
+from spindle.turns.report import Advance, TurnReport
 from spindle.turns.signals import AbortSignal, CancelEvent, abort_on, is_cancel_event
-from spindle.turns.stages import TurnStages
 
 if TYPE_CHECKING:
     from spindle.execution.options import ExecutorOptions
     from spindle.journal.journal import Journal
     from spindle.media import Media
+    from spindle.turns.engine import TurnEngine
     from spindle.turns.records import Records
     from spindle.turns.remote import RemoteTurns
     from spindle.turns.resumption import Resumption, TurnParts
@@ -105,7 +104,7 @@ class TurnRunner:
         abort_grace_seconds: float = 5,
         readers: Readers = "on_demand",
         on_wait: OnWait | None = None,
-        engine: TurnEngine | None = None,
+        engine: "TurnEngine | None" = None,
         **executor_settings: "Unpack[ExecutorOptions]",
     ) -> None:
         given = (turn_input_pipeline, turn_output_pipeline, dispatch_input_pipeline, dispatch_output_pipeline)
@@ -137,7 +136,7 @@ class TurnRunner:
         self._spool = spool or own_spool
         self._journal, self._records, self._engine = journal, records, engine
         self._events, self.gates = Events(), GateDesk()
-        self._stages = TurnStages(
+        self._stages = optional.TurnStages(
             inputs=tuple(turn_input_pipeline),
             outputs=tuple(turn_output_pipeline),
             loop=loop,
@@ -252,7 +251,7 @@ class TurnRunner:
             raise optional.build_store_error(purpose)
         return optional.Resumption(self._stages.store, self._collect_parts(), self._events)
 
-    def _open_remote(self, engine: TurnEngine) -> "RemoteTurns":
+    def _open_remote(self, engine: "TurnEngine") -> "RemoteTurns":
         if self._stages.store is None:
             raise optional.build_store_error("engine")
         return optional.RemoteTurns(engine, self._stages.store, self._collect_parts(), self._events)
@@ -340,7 +339,7 @@ def _find_invalid_choices(on_wait: object, engine: object) -> dict[str, str]:
 
 
 def _open_store(
-    executor: Executor, on_wait: OnWait | None, engine: TurnEngine | None, spool: Spool | None
+    executor: Executor, on_wait: OnWait | None, engine: "TurnEngine | None", spool: Spool | None
 ) -> "TurnStore | None":
     """Return the place where turns are saved, if they are.
 

@@ -13,10 +13,9 @@ from spindle.events import Failed, TurnStart
 from spindle.turns import optional
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.dispatch import LoopSettings, ModelLoop
-from spindle.turns.engine import Advance
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.middleware import Middleware, run_pipeline
-from spindle.turns.report import TurnProgress, TurnReport, build_turn_end
+from spindle.turns.report import Advance, TurnProgress, TurnReport, build_turn_end
 from spindle.turns.signals import CancelEvent, abort_on
 
 if TYPE_CHECKING:
