@@ -33,8 +33,9 @@ from spindle.tools.schema.base import Schema
 
 _MAX_TEXT = 100_000
 _MAX_SHOWN = 2_000
-_TRAILING_COMMA = re.compile(r",\s*([}\]])")
-_BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
+# Compiled on first use: most models send valid JSON.
+_TRAILING_COMMA = r",\s*([}\]])"
+_BARE_KEY = r"([{,]\s*)([A-Za-z_]\w*)\s*:"
 
 
 def suggest_repair(refused: Err, call: Call, tool: Tool) -> Err:
@@ -69,8 +70,8 @@ def _repairs(text: str, tool: str) -> Iterator[JsonObject]:
     if start < 0 or end < start:
         return
     alone = text[start : end + 1]
-    tidy = _TRAILING_COMMA.sub(r"\1", alone)
-    for candidate in (alone, tidy, _BARE_KEY.sub(r'\1"\2":', tidy.replace("'", '"'))):
+    tidy = re.sub(_TRAILING_COMMA, r"\1", alone)
+    for candidate in (alone, tidy, re.sub(_BARE_KEY, r'\1"\2":', tidy.replace("'", '"'))):
         try:
             yield read_arguments(candidate, tool=tool, empty_ok=False)
         except InvalidToolArgsError:

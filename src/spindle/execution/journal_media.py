@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 
+from spindle import artifacts as lazy_artifacts
 from spindle.artifacts.artifact import Artifact, await_if_needed
-from spindle.artifacts.json_artifact import JsonArtifact
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, ErrCode, Ok, SingleMedia
 from spindle.errors import SpoolError
@@ -90,7 +90,7 @@ async def restore_result(entry: JournalEntry, tool: Tool | None, spool: Spool | 
 
 
 async def _restore_artifact(entry: JournalEntry, own_class: Any, spool: Spool | None, warn: Warn) -> Any:
-    kind: Any = own_class or (JsonArtifact if (entry.result or {}).get("is_json") else Artifact)
+    kind: Any = own_class or (lazy_artifacts.JsonArtifact if (entry.result or {}).get("is_json") else Artifact)
     try:
         reader = None if spool is None or entry.artifact_id is None else await spool.read(entry.artifact_id)
         return None if reader is None else kind(reader)
@@ -237,7 +237,7 @@ def _serialize_ok(result: Ok, state: AdmittedCall, *, is_spooled: bool, text_onl
     if result.cost_usd is not None:
         content["cost_usd"] = result.cost_usd
     if is_spooled:
-        content["is_json"] = isinstance(result.artifact, JsonArtifact)
+        content["is_json"] = isinstance(result.artifact, lazy_artifacts.JsonArtifact)
     has_own_text = state.handled is not None and state.handled.has_text
     if result.artifact is not None and (state.is_truncated or (has_own_text and not is_spooled)):
         content["is_partial"] = True

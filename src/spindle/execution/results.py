@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard, cast, ge
 from jiter import from_json
 from typing_extensions import TypeIs
 
+from spindle import artifacts as lazy_artifacts
 from spindle import media as lazy_media
-from spindle.artifacts.artifact import Artifact
 from spindle.calls import ArtifactLike, Err, ErrBy, ErrCode, Ok, SingleMedia, build_media_markers
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.concurrency import spool_threads
@@ -117,7 +117,7 @@ def _convert_value(value: object, *, tool: str, trusted: bool) -> HandlerResult:
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(cast("bytes", value))
         return HandlerResult(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), full_bytes=data)
-    if isinstance(value, Artifact):
+    if isinstance(value, lazy_artifacts.Artifact):
         return HandlerResult(Ok(artifact=value, trusted=trusted))
     if isinstance(value, lazy_media.Media):
         return HandlerResult(_from_media(SingleMedia((value,)), trusted=trusted))

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spindle.artifacts.forge import ArtifactIndex
 from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
 from spindle.events import Events
@@ -29,6 +28,7 @@ from spindle.turns.record_types import MessageLike, Retrievable, check_attachmen
 from spindle.turns.signals import AbortSignal, LoopBound, LoopRunner, Signals
 
 if TYPE_CHECKING:
+    from spindle.artifacts.forge import ArtifactIndex
     from spindle.journal.journal import Journal
     from spindle.media import Media
     from spindle.turns.records import Records
@@ -326,7 +326,7 @@ class DispatchContext(Signals, LoopBound):
         return self.turn.tool_calls
 
     @property
-    def artifact_index(self) -> ArtifactIndex:
+    def artifact_index(self) -> "ArtifactIndex":
         """The artifacts of the turn's calls, which reader tools look up."""
         return self.turn.records.artifacts
 

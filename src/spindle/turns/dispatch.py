@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import anyio
 
-from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ReaderSession
 from spindle.calls import Call
 from spindle.errors import ExecutorCallbackError, InvalidDispatchInputError, LimitError, SpindleError
 from spindle.events import DispatchStart, IterationEnd, IterationStart
@@ -148,7 +146,7 @@ class _LoopReaders:
 
     def __init__(self, ctx: DispatchContext, readers: Readers) -> None:
         self._ctx = ctx
-        self._session = ReaderSession(ctx, kinds=(Artifact,) if readers == "always" else ())
+        self._session = optional.ReaderSession(ctx, kinds=(optional.Artifact,) if readers == "always" else ())
 
     def register(self) -> None:
         """Register reader tools for the current artifacts; a user's tool with the same name is kept."""

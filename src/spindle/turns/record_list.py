@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 from anyio import Lock
 
-from spindle.artifacts.artifact import Artifact
-from spindle.artifacts.forge import ArtifactIndex
 from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
 from spindle.errors import ArtifactIdCollisionError, InvalidRecordError
+from spindle.turns import optional
 from spindle.turns.record_types import (
     Memory,
     Message,
@@ -29,6 +28,8 @@ from spindle.turns.record_types import (
 )
 
 if TYPE_CHECKING:
+    from spindle.artifacts.artifact import Artifact
+    from spindle.artifacts.forge import ArtifactIndex
     from spindle.media import Media
 
 Kind: TypeAlias = Literal["message", "thought", "memory", "retrievable", "tool_call"]
@@ -281,7 +282,7 @@ class TurnRecords:
         return self._memory
 
     @property
-    def artifacts(self) -> ArtifactIndex:
+    def artifacts(self) -> "ArtifactIndex":
         """The artifacts of the turn's calls."""
         return self._read_calls()
 
@@ -299,11 +300,11 @@ class TurnRecords:
         self._attached += filter(may_have_attachments, messages)
         return collect_attachments(given, self._attached)
 
-    def _read_calls(self) -> ArtifactIndex:
+    def _read_calls(self) -> "ArtifactIndex":
         has_changed, calls = self._calls.read()
         index = self._artifacts
         if index is None or has_changed:
-            index = self._artifacts = ArtifactIndex()
+            index = self._artifacts = optional.ArtifactIndex()
             self._has_untrusted_call = False
         for call in calls:
             index.add(call)
@@ -377,9 +378,11 @@ def _with_memory_artifact(retrievable: Retrievable) -> Retrievable:
     return replace(retrievable, content=_get_artifact_class(retrievable).from_text(str(retrievable.content)))
 
 
-def _get_artifact_class(retrievable: Retrievable) -> type[Artifact]:
+def _get_artifact_class(retrievable: Retrievable) -> "type[Artifact]":
     chosen = retrievable.artifact_constructor
-    return chosen if isinstance(chosen, type) else Artifact  # a function was resolved when the record was created
+    return (
+        chosen if isinstance(chosen, type) else optional.Artifact
+    )  # a function was resolved when the record was created
 
 
 def _needs_artifact(retrievable: Retrievable) -> bool:

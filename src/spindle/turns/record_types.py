@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
-from spindle import media
-from spindle.artifacts.artifact import Artifact
+from spindle import artifacts, media
 from spindle.calls import ToolCallRecord
 from spindle.errors import (
     InvalidDispatchContextError,
@@ -22,6 +21,7 @@ from spindle.json_types import JsonValue, is_iterable, is_list_or_tuple, is_mapp
 from spindle.text import new_id
 
 if TYPE_CHECKING:
+    from spindle.artifacts.artifact import Artifact
     from spindle.media import Media, TrustTier
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
@@ -260,7 +260,7 @@ class Retrievable(_Record):
 
     invalid = InvalidRetrievableError
 
-    content: str | Artifact
+    content: "str | Artifact"
     trust_tier: "TrustTier"
     score: float = 1.0
     """Relevance, from 0 to 1."""
@@ -268,7 +268,7 @@ class Retrievable(_Record):
     """Whether the full text is shown instead of a handle."""
     source: str | None = None
     """Where the text was found; informational only."""
-    artifact_constructor: type[Artifact] | Callable[[], type[Artifact]] | None = None
+    artifact_constructor: "type[Artifact] | Callable[[], type[Artifact]] | None" = None
     """The artifact class for a text that is shown as a handle, or a function that returns one."""
 
     def __post_init__(self) -> None:
@@ -279,7 +279,7 @@ class Retrievable(_Record):
 
     def _find_problems(self) -> Iterator[tuple[str, str]]:
         yield from super()._find_problems()
-        if not _is_text(self.content) and not Artifact.is_artifact(self.content):
+        if not _is_text(self.content) and not artifacts.Artifact.is_artifact(self.content):
             yield "content", "non-empty text, or an artifact"
         if self.trust_tier not in get_args(media.TrustTier):
             yield "trust_tier", f"one of {', '.join(get_args(media.TrustTier))}"
@@ -303,7 +303,7 @@ def _call_resolver(resolver: Callable[[], object]) -> object:
 
 
 def _is_artifact_class(value: object) -> bool:
-    return value is None or (isinstance(value, type) and issubclass(value, Artifact))
+    return value is None or (isinstance(value, type) and issubclass(value, artifacts.Artifact))
 
 
 def _is_a(value: object, kind: type) -> bool:
