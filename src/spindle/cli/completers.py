@@ -5,8 +5,7 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-
-from cyclopts.completion import CompletionContext
+from typing import TYPE_CHECKING
 
 from spindle import kit
 from spindle.cli.config.loader import Config, load_config
@@ -15,11 +14,14 @@ from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import SpindleError
 from spindle.tools.registry import ToolRegistry
 
+if TYPE_CHECKING:  # cyclopts loads it for completion only
+    from cyclopts.completion import CompletionContext
+
 _CACHE_FILE = "seen-tools.json"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 
 
-def tool_names(context: CompletionContext) -> dict[str, str]:
+def tool_names(context: "CompletionContext") -> dict[str, str]:
     """Return the tool names with descriptions: local tools, and tools of MCP servers from the cache."""
     config = read_config(context)
     if config is None:
@@ -57,24 +59,24 @@ def _read_cached_names(config: Config) -> dict[str, list[str]]:
     return {server: names for server, names in kept.items() if server in config.servers}
 
 
-def toolset_names(_: CompletionContext) -> list[str]:
+def toolset_names(_: "CompletionContext") -> list[str]:
     """Return the toolsets of the kit."""
     return list(kit.TOOLSETS)
 
 
-def server_names(context: CompletionContext) -> list[str]:
+def server_names(context: "CompletionContext") -> list[str]:
     """Return the configured MCP servers."""
     config = read_config(context)
     return [] if config is None else list(config.servers)
 
 
-def profile_names(context: CompletionContext) -> list[str]:
+def profile_names(context: "CompletionContext") -> list[str]:
     """Return the configured profiles."""
     config = read_config(context)
     return [] if config is None else list(config.profiles)
 
 
-def read_config(context: CompletionContext) -> Config | None:
+def read_config(context: "CompletionContext") -> Config | None:
     """Return the configuration of the command line so far, or `None` if it cannot be read."""
     try:
         named = context["config"]

@@ -12,7 +12,7 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities, FileReach
 from spindle.capabilities.files.paths import DirEntry, Files, shown
 from spindle.errors import FileAccessError
-from spindle.kit.reducers.registry import argument
+from spindle.kit import reducers
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
@@ -177,7 +177,7 @@ Line = Annotated[int, Field(ge=1)]
 
 def _resources(args: Any) -> Iterable[str]:
     """Return the lock name of the file, so that no two calls write it at once and none reads a partial write."""
-    parts = [part for part in str(argument(args, "path")).split("/") if part not in ("", ".")]
+    parts = [part for part in str(reducers.argument(args, "path")).split("/") if part not in ("", ".")]
     return [f"file:{'/'.join(parts)}"]
 
 

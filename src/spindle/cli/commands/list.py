@@ -12,10 +12,13 @@ from spindle.cli.main import NOT_FOUND, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, ProfileName
 from spindle.cli.output import Output, build_warning_events, print_message, show_progress
 from spindle.cli.runtime_registry import build_filter, open_registry
+from spindle.cli.runtime_servers import build_backends
+from spindle.cli.runtime_tools import build_local_registry
 from spindle.json_types import JsonObject
 from spindle.text import did_you_mean
 from spindle.tools.entry import Entry, is_available
 from spindle.tools.filters import ToolFilter, find_refusing_rule
+from spindle.tools.registry import ToolRegistry
 
 
 def list_tools(
@@ -29,7 +32,7 @@ def list_tools(
     """List the tools with their source and description."""
     config = where.load_for_tools()
     allowed = build_filter(config, profile)
-    found = anyio.run(load_tools, config)
+    found = load_tools(config)
     shown = [each for each in found if _is_wanted(each.entry, allowed, toolset, server)]
     out = Output()
     if json:
@@ -57,13 +60,29 @@ class ListedTool:
     is_available: bool
 
 
-async def load_tools(config: Config) -> list[ListedTool]:
-    """Open the registry of a configuration and return all its tools."""
+def load_tools(config: Config) -> list[ListedTool]:
+    """Open the registry of a configuration and return all its tools.
+
+    Raises:
+        InvalidConfigError: A configured tool, server or folder is not available.
+        MissingExtraError: A required extra is not installed.
+    """
     names = [name for name, entry in config.servers.items() if entry.enabled]
-    with show_progress(f"starting {', '.join(names)} …" if names else "") as progress:
+    if names:
+        return anyio.run(_load_with_servers, config, names)
+    # Without servers no event loop is needed, which takes a tenth of the command's time to import.
+    return _list_entries(build_local_registry(config, build_backends(config)))
+
+
+async def _load_with_servers(config: Config, names: list[str]) -> list[ListedTool]:
+    with show_progress(f"starting {', '.join(names)} …") as progress:
         async with open_registry(config, events=build_warning_events(progress)) as registry:
             cache_tool_names(config, registry)
-            return [ListedTool(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
+            return _list_entries(registry)
+
+
+def _list_entries(registry: ToolRegistry) -> list[ListedTool]:
+    return [ListedTool(entry=entry, is_available=is_available(entry.tool)) for entry in registry.entries()]
 
 
 def _is_wanted(entry: Entry, filter: ToolFilter | None, toolset: str | None, server: str | None) -> bool:

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import anyio
 from cyclopts import Parameter
 
 from spindle.capabilities.declare import CAPABILITY_NAMES
@@ -36,7 +35,7 @@ def show_tool(
     """Show the description, parameters and requirements of a tool, and an example call."""
     config = where.load_for_tools()
     allowed = build_filter(config, profile)
-    found = {each.entry.tool.name: each for each in anyio.run(load_tools, restrict_servers(config, name))}
+    found = {each.entry.tool.name: each for each in load_tools(restrict_servers(config, name))}
     listed = found.get(name)
     if listed is None:
         raise build_unknown_tool_error(name, found)
