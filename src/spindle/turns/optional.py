@@ -5,7 +5,6 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.artifacts.artifact import Artifact as Artifact
-    from spindle.artifacts.forge import ArtifactIndex as ArtifactIndex
     from spindle.artifacts.forge import ReaderSession as ReaderSession
     from spindle.turns.remote import RemoteTurns as RemoteTurns
     from spindle.turns.resumption import Resumption as Resumption

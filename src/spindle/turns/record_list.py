@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 from anyio import Lock
 
+from spindle import artifacts
+from spindle.artifacts.forge import ArtifactIndex
 from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
 from spindle.errors import ArtifactIdCollisionError, InvalidRecordError
-from spindle.turns import optional
 from spindle.turns.record_types import (
     Memory,
     Message,
@@ -29,7 +30,6 @@ from spindle.turns.record_types import (
 
 if TYPE_CHECKING:
     from spindle.artifacts.artifact import Artifact
-    from spindle.artifacts.forge import ArtifactIndex
     from spindle.media import Media
 
 Kind: TypeAlias = Literal["message", "thought", "memory", "retrievable", "tool_call"]
@@ -282,7 +282,7 @@ class TurnRecords:
         return self._memory
 
     @property
-    def artifacts(self) -> "ArtifactIndex":
+    def artifacts(self) -> ArtifactIndex:
         """The artifacts of the turn's calls."""
         return self._read_calls()
 
@@ -300,11 +300,11 @@ class TurnRecords:
         self._attached += filter(may_have_attachments, messages)
         return collect_attachments(given, self._attached)
 
-    def _read_calls(self) -> "ArtifactIndex":
+    def _read_calls(self) -> ArtifactIndex:
         has_changed, calls = self._calls.read()
         index = self._artifacts
         if index is None or has_changed:
-            index = self._artifacts = optional.ArtifactIndex()
+            index = self._artifacts = ArtifactIndex()
             self._has_untrusted_call = False
         for call in calls:
             index.add(call)
@@ -380,9 +380,8 @@ def _with_memory_artifact(retrievable: Retrievable) -> Retrievable:
 
 def _get_artifact_class(retrievable: Retrievable) -> "type[Artifact]":
     chosen = retrievable.artifact_constructor
-    return (
-        chosen if isinstance(chosen, type) else optional.Artifact
-    )  # a function was resolved when the record was created
+    # A function was resolved when the record was created.
+    return chosen if isinstance(chosen, type) else artifacts.Artifact
 
 
 def _needs_artifact(retrievable: Retrievable) -> bool:
