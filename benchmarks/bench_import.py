@@ -15,14 +15,14 @@ PROGRAM = Fresh(code="from spindle import tool, Executor, TurnRunner")
 
 
 IMPORT_NOTE = (
-    "1.65 x in instructions, which a busy machine does not change. The modules of Python that Spindle needs (typing, "
-    "dataclasses, inspect, logging, hashlib, pathlib, json, datetime), typing_extensions and anyio take 56 % of it: as "
-    "long as the whole of `import pydantic`, which loads its models on first use only. The rest are 62 modules of "
-    "Spindle; their dataclasses are compiled on first use. What would help: an import without logging (5 %), hashlib "
-    "and secrets (5 %) or pathlib with urllib (4 %), and fewer modules."
+    "2.8 x in instructions (601 of 214 million), which a busy machine does not change. The modules of Python that "
+    "Spindle needs (typing, dataclasses, inspect, logging, json, datetime), typing_extensions and anyio take about as "
+    "long as the whole of `import pydantic`, which loads its models on first use only. Half of the rest are about 70 "
+    "dataclasses, whose methods are compiled when a module is imported; compiling them on first use gives 1.7 x, and "
+    "was turned down (docs/decisions)."
 )
 COLD_NOTE = (
-    "In instructions, `list` needs 1.40 and `call` 1.69 billion. 0.75 of them are importing cyclopts with attrs, rich, "
+    "In instructions, `list` needs 1.67 and `call` 1.99 billion. 0.75 of them are importing cyclopts with attrs, rich, "
     "and pydantic for the configuration and the kit's parameters; 0.05 are pydantic's search for plugins; the rest are "
     "the 104 or 157 modules of Spindle and, for `call`, asyncio and SQLite. What would help: parameters of the kit "
     "without pydantic, a table without rich where it has no colours, a smaller parser of command lines."
