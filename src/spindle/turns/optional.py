@@ -1,4 +1,4 @@
-"""Parts that are needed once turns run, most of them by some turns only; each loads its module on first use."""
+"""Parts that not every turn needs; each one loads its module on first use, like the names of a package's door."""
 
 from spindle.doors import open_door
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from spindle.turns.remote import RemoteTurns as RemoteTurns
     from spindle.turns.resumption import Resumption as Resumption
     from spindle.turns.resumption import TurnParts as TurnParts
-    from spindle.turns.stages import TurnStages as TurnStages
     from spindle.turns.stream import EventBuffer as EventBuffer
     from spindle.turns.stream import forward_events as forward_events
     from spindle.turns.stream import stream_turn as stream_turn

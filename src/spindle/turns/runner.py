@@ -24,6 +24,7 @@ from spindle.turns.middleware import Middleware
 from spindle.turns.record_types import MessageLike
 from spindle.turns.report import Advance, TurnReport
 from spindle.turns.signals import AbortSignal, CancelEvent, abort_on, is_cancel_event
+from spindle.turns.stages import TurnStages
 
 if TYPE_CHECKING:
     from spindle.execution.options import ExecutorOptions
@@ -136,7 +137,7 @@ class TurnRunner:
         self._spool = spool or own_spool
         self._journal, self._records, self._engine = journal, records, engine
         self._events, self.gates = Events(), GateDesk()
-        self._stages = optional.TurnStages(
+        self._stages = TurnStages(
             inputs=tuple(turn_input_pipeline),
             outputs=tuple(turn_output_pipeline),
             loop=loop,
