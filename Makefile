@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test test-all test-pythons coverage check format lint types imports docs pictures names bench corpus lock dist clean
+.PHONY: help setup serve demo test soak test-all test-pythons coverage check format lint types imports docs pictures names bench corpus lock dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -61,6 +61,10 @@ test-pythons: ## run the quick tests on every other supported Python that is ins
 		echo "Running the quick tests on Python $$version"; \
 		$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version </dev/null || exit 1; \
 	done
+
+soak: $(READY) ## kill replicas, processes and PostgreSQL for half an hour; count what is lost (SEED=n repeats a run)
+	@bash .ci/servers
+	$(PY) -m tests.soak $(if $(SEED),--seed $(SEED))
 
 test-all: $(READY) ## run the slow tests, and all examples of the fuzzing ones
 	@bash .ci/servers

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -78,6 +78,28 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """Send SIGKILL to all of its processes, and wait until they are gone; they have no time to write anything."""
+        if self._process is None:
+            return
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        self._process.kill()
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        self._process.wait(30)
+        self._process = None
+
+    def restart(self) -> None:
+        """Start again after `kill`, on the same port, once the last of the killed processes is gone."""
+        for _ in range(20):
+            try:
+                return self.start()
+            except RuntimeError:
+                time.sleep(0.2)  # the shared memory of a killed process is in use until the system has removed it
+        return self.start()
 
     def _await_start(self, process: "subprocess.Popen[bytes]") -> None:
         ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "5"]

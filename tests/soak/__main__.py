@@ -1,0 +1,76 @@
+"""`make soak`: kill replicas, processes and PostgreSQL for about half an hour, and count what is lost or repeated.
+
+python -m tests.soak [PART ...] [--small] [--seed N] [--minutes N]
+"""
+
+import random
+import signal
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from types import FrameType
+
+import anyio
+import pytest
+
+from tests.journal.postgres_server import Server, running_server
+from tests.soak.parts import FULL, PARTS, SMALL, Size
+from tests.soak.results import Result, render
+
+
+def stop(_signal: int, _frame: FrameType | None) -> None:
+    """End the run, so that everything it started is ended too."""
+    raise TimeoutError("the soak took longer than --minutes")
+
+
+def write(text: str) -> None:
+    """Write lines at once, also to a file."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+async def run_part(server: Server, name: str, size: Size, seed: int) -> Result:
+    """Run one part in a folder of its own; a part that fails is one row of the table."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="spindle-soak-") as folder:
+        try:
+            return await PARTS[name](server, Path(folder), size, seed)
+        except Exception as error:  # noqa: BLE001 - the other parts are still worth running
+            return Result(name=name, seed=seed, broken=[f"FAILED: {error!r}"], seconds=time.monotonic() - began)
+
+
+def main() -> int:
+    parser = ArgumentParser(prog="python -m tests.soak", description="Kill everything, and count what is lost.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; by default all")
+    parser.add_argument("--small", action="store_true", help="as much as `make test-all` does")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000), help="repeat a run")
+    parser.add_argument("--minutes", type=int, default=90, help="stop after this time (default: 90)")
+    options = parser.parse_args()
+    unknown = [name for name in options.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part has the name {unknown[0]!r}")
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(options.minutes * 60)
+    write(f"seed {options.seed}")
+    results: list[Result] = []
+    try:
+        with running_server() as server:
+            for name in options.parts or PARTS:
+                write(f"… {name}")
+                size = SMALL if options.small else FULL
+                results.append(anyio.run(run_part, server, name, size, options.seed))
+                write(f"  {dict(results[-1].counts)}, {len(results[-1].broken)} broken")
+    except pytest.skip.Exception as reason:
+        write(f"cannot run: {reason}")
+        return 1
+    write(render(results))
+    for result in results:
+        for promise in result.broken:
+            write(f"BROKEN, seed {result.seed}, {result.name}: {promise}")
+    return 1 if any(result.broken for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
