@@ -2,12 +2,15 @@
 
 import asyncio
 import atexit
+import os
+from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.bench_tool import GOOD, search_orders
+from benchmarks.durable_stores import find_missing_postgres, start_postgres
 from benchmarks.harness import Benchmark
 from spindle import Call, Executor, Journal, ToolContext, ToolRegistry, tool
 
@@ -31,9 +34,32 @@ in_memory = Executor(registry, journal=Journal.memory())
 ctx = ToolContext(session_id="bench", turn_id="turn")
 
 
+@cache
+def in_postgres() -> Executor:
+    return Executor(registry, journal=Journal.postgres(start_postgres()))
+
+
+async def execute_in_postgres(calls: list[Call]) -> None:
+    await in_postgres().execute_parallel(calls, ctx)
+
+
 def trivial() -> list[Call]:
     """New calls each time: what is in the journal already would not run again."""
     return [Call(f"c{next(ids)}", "search_orders", GOOD) for _ in range(CALLS)]
+
+
+def one() -> list[Call]:
+    return [Call(f"c{next(ids)}", "search_orders", GOOD)]
+
+
+def sync_disk(_: object) -> None:
+    """Append a little to a file beside the journal and wait for the disk: what any durable record costs at least."""
+    handle = os.open(Path(folder.name) / "synced", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(handle, b"x" * 200)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def requests() -> list[Call]:
@@ -66,6 +92,26 @@ BENCHMARKS = [
         "two waits for the disk, beside 40 ms of calls.",
     ),
     Benchmark(
+        name="200 calls of 10 ms each, with a PostgreSQL journal / without",
+        floor=executed_by(plain),
+        subject=execute_in_postgres,
+        setup=requests,
+        missing=find_missing_postgres,
+    ),
+    Benchmark(
+        name="one call that does nothing, with a SQLite journal / one sync of the disk",
+        floor=sync_disk,
+        subject=executed_by(on_disk),
+        setup=one,
+    ),
+    Benchmark(
+        name="one call that does nothing, with a PostgreSQL journal / one sync of the disk",
+        floor=sync_disk,
+        subject=execute_in_postgres,
+        setup=one,
+        missing=find_missing_postgres,
+    ),
+    Benchmark(
         name="200 calls that do nothing, with a SQLite journal / without",
         floor=executed_by(plain),
         subject=executed_by(on_disk),
@@ -73,6 +119,14 @@ BENCHMARKS = [
         clock="cpu",
         aim=2,
         note=NOTE,
+    ),
+    Benchmark(
+        name="200 calls that do nothing, with a PostgreSQL journal / without",
+        floor=executed_by(plain),
+        subject=execute_in_postgres,
+        setup=trivial,
+        clock="cpu",
+        missing=find_missing_postgres,
     ),
     Benchmark(
         name="200 calls that do nothing, with a journal in memory / without",

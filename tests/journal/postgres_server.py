@@ -22,8 +22,9 @@ PASSWORD = "p@ss/word?:#"  # every one of these must be written by its number in
 class Server:
     """Runs on a free port of the loopback; can be stopped and started."""
 
-    def __init__(self, programs: Path, folder: Path, account: str | None) -> None:
+    def __init__(self, programs: Path, folder: Path, account: str | None, *, fsync: bool = False) -> None:
         self._programs = programs
+        self._fsync = fsync
         self._folder = folder
         self._account = account
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,7 +60,7 @@ class Server:
             "port": str(self.port),
             "unix_socket_directories": "",
             "max_connections": "200",
-            "fsync": "off",
+            "fsync": "on" if self._fsync else "off",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
@@ -124,12 +125,12 @@ class Server:
 
 
 @contextmanager
-def running_server() -> Generator[Server]:
-    """Make a cluster, start a server on it, and leave nothing behind."""
+def running_server(*, fsync: bool = False) -> Generator[Server]:
+    """Make a cluster, start a server on it, and leave nothing behind; without `fsync` a power failure may damage it."""
     programs = _programs()
     account = _account()
     folder = Path(tempfile.mkdtemp(prefix="spindle-postgres-"))
-    server = Server(programs, folder, account)
+    server = Server(programs, folder, account, fsync=fsync)
     try:
         server.make_cluster()
         server.start_somewhere()
