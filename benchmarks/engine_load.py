@@ -28,6 +28,7 @@ from tests.journal.postgres_server import running_server
 
 ROOT = Path(__file__).resolve().parents[1]
 CALLS, AT_ONCE = 100, 25
+MAX_SECONDS = 240
 ids = count()
 
 
@@ -140,7 +141,7 @@ def connect_to_dbos(url: str) -> Callable[[dict[str, Any]], Awaitable[None]]:
 async def measure(engine: str, workers: int) -> dict[str, list[float]]:
     """Measure both sides in turn, after one round that warms up."""
     seconds: dict[str, list[float]] = {"bare": [], "spindle": []}
-    async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack, asyncio.timeout(MAX_SECONDS):  # what was started is ended then, too
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="spindle-bench-")))
         url = stack.enter_context(running_engine(engine, folder))
         await stack.enter_async_context(running_workers(url, folder, workers))

@@ -217,7 +217,6 @@ async def run_approvals(
 ) -> Result:
     """Run one part of the soak and return what was found."""
     result = Result(name=name, seed=seed)
-    began = anyio.current_time()
 
     def restart_server() -> None:
         server.kill()
@@ -238,7 +237,6 @@ async def run_approvals(
             _check(result, asked, own, approval.status)
     strangers = {each.call_id for each in effects} - {known[each.id].tool_call_id for each in soak.asked}
     result.expect(not strangers, f"calls ran that nobody approved: {strangers}")
-    result.seconds = anyio.current_time() - began
     return result
 
 

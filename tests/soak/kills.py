@@ -11,8 +11,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import anyio
-
 from tests.bounds import wait_until
 from tests.journal.postgres_server import Server
 from tests.soak import batches, turns
@@ -86,7 +84,6 @@ async def run_kills(
     `open_place` returns a new journal for a story: the path of a file, or the address of a database.
     """
     result = Result(name=name, seed=seed)
-    began = anyio.current_time()
     chance = random.Random(f"{seed} {name}")
     story = {"batches": batches, "turns": turns}[kind]
 
@@ -109,5 +106,4 @@ async def run_kills(
                 killer.kill_one(words, own, restart if is_disturbed else None)
                 result.counts["kills"] += 1
             await story.check(own, place, result)
-    result.seconds = anyio.current_time() - began
     return result

@@ -19,7 +19,6 @@ class Result:
     seed: int
     counts: Counter[str] = field(default_factory=Counter[str])
     broken: list[str] = field(default_factory=list[str])
-    seconds: float = 0.0
 
     def expect(self, holds: object, promise: str) -> None:
         """Note a broken promise, so that one run shows all of them."""
@@ -42,11 +41,8 @@ COLUMNS = ("asked", "kills", "restarts", "acknowledged", "effects", "interrupted
 
 def render(results: Sequence[Result]) -> str:
     """Return the table of all parts."""
-    rows = [("part", *COLUMNS, "broken", "seconds")]
-    rows += [
-        (each.name, *(f"{each.counts[name]:,}" for name in COLUMNS), str(len(each.broken)), f"{each.seconds:.0f}")
-        for each in results
-    ]
+    rows = [("part", *COLUMNS, "broken")]
+    rows += [(each.name, *(f"{each.counts[name]:,}" for name in COLUMNS), str(len(each.broken))) for each in results]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_align(row, widths) for row in rows)
 
