@@ -28,7 +28,7 @@ COMMAND_EVERY = 25
 
 
 class Plan(NamedTuple):
-    """One answer that somebody gives."""
+    """One answer to give."""
 
     kind: str
     """`approve`, `edit` or `deny`."""
