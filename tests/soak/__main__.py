@@ -64,6 +64,8 @@ def main() -> int:
     except pytest.skip.Exception as reason:
         write(f"cannot run: {reason}")
         return 1
+    except TimeoutError as error:
+        results.append(Result(name="the rest", seed=options.seed, broken=[str(error)]))
     write(render(results))
     for result in results:
         for promise in result.broken:

@@ -235,7 +235,8 @@ async def run_approvals(
         if approval is not None:
             own = [each for each in effects if each.call_id == approval.tool_call_id]
             _check(result, asked, own, approval.status)
-    strangers = {each.call_id for each in effects} - {known[each.id].tool_call_id for each in soak.asked}
+    approved = {known[each.id].tool_call_id for each in soak.asked if each.id in known}
+    strangers = {each.call_id for each in effects} - approved
     result.expect(not strangers, f"calls ran that nobody approved: {strangers}")
     return result
 
