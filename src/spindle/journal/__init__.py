@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spindle.journal.entries import Outcome as Outcome
     from spindle.journal.entries import Row as Row
     from spindle.journal.journal import Journal as Journal
+    from spindle.journal.notices import NoticeBoard as NoticeBoard
     from spindle.journal.states import StateQuery as StateQuery
     from spindle.journal.states import StateRecord as StateRecord
     from spindle.journal.states import StateStore as StateStore

@@ -29,6 +29,7 @@ from spindle.journal.entries import (
     to_entry,
     to_outcome,
 )
+from spindle.journal.notices import NoticeBoard
 from spindle.journal.states import StateStore
 from spindle.json_types import JsonValue, is_large, is_mapping, untyped
 
@@ -101,11 +102,17 @@ class Journal:
         self._lost: LostCalls = getattr(store, "lost_calls", None) or LostCalls()
         self._can_interrupt = hasattr(store, "interrupt")
         self._states: StateStore | None = getattr(store, "states", None)
+        self._notices: NoticeBoard | None = getattr(store, "notices", None)
 
     @property
     def states(self) -> StateStore | None:
         """Other records in the same place, such as pending approvals; `None` if the store has no room for them."""
         return self._states
+
+    @property
+    def notices(self) -> NoticeBoard | None:
+        """Notices to the other processes that use this journal; `None` if its store has none, such as a file."""
+        return self._notices
 
     @classmethod
     def memory(cls) -> "Journal":

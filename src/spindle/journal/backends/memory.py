@@ -7,6 +7,7 @@ from threading import Lock
 from anyio.lowlevel import checkpoint
 
 from spindle.errors import JournalError
+from spindle.journal.backends.memory_notices import MemoryNoticeBoard
 from spindle.journal.backends.memory_states import MemoryStateStore
 from spindle.journal.entries import (
     Claim,
@@ -30,6 +31,7 @@ class MemoryJournalStore:
         self._is_closed = False
         self.lost_calls = LostCalls()
         self.states = MemoryStateStore()
+        self.notices = MemoryNoticeBoard()
 
     async def open(self) -> None:
         """Reopen a closed store; its rows are kept."""

@@ -7,6 +7,7 @@ from secrets import randbits
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
+from spindle.journal.backends.postgres_notices import PostgresNoticeBoard
 from spindle.journal.backends.postgres_queries import Bid, CallTable
 from spindle.journal.backends.postgres_session import GRACE_SECONDS, parse_address, translate_error
 from spindle.journal.backends.postgres_states import OPERATIONS
@@ -31,10 +32,14 @@ class PostgresJournalStore:
             closed_error=partial(JournalError, closed),
         )
         self.states = WorkerStateStore(self._run_one, OPERATIONS)
+        self.notices = PostgresNoticeBoard(dsn, self._run_one, self._connect)
 
     async def open(self) -> None:
         """Connect now instead of on first use."""
         self._worker_handle.open()
+        await self._connect()
+
+    async def _connect(self) -> None:
         await self._wait_for_answers(self._submit(CallTable.find, ()))
 
     async def aclose(self) -> None:

@@ -19,8 +19,10 @@ import asyncpg
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import JournalError, SpindleError, UsageError
 from spindle.journal.backends import postgres_queries as sql
+from spindle.journal.backends.postgres_notices import get_listeners, listen
 from spindle.journal.backends.postgres_queries import CallTable
 from spindle.journal.backends.postgres_schema import migrate
+from spindle.journal.notices import LOST
 from spindle.json_types import untyped
 
 _EXAMPLE = "such as postgresql://user:password@host:5432/database"
@@ -176,10 +178,14 @@ class PostgresSession:
             server_seconds = await self._check_server(connection)
             await migrate(connection, place=str(self._address))
             await self._acquire_run_lock(connection)
+            listeners = get_listeners(self._address.dsn)
+            await listen(connection, listeners.deliver)
         except BaseException:
             connection.terminate()
             raise
         self._may_mark_gone_from = asyncio.get_running_loop().time() + self._remaining_grace_seconds(server_seconds)
+        if self._has_been_open:
+            listeners.deliver(LOST)
         self._has_been_open = True
         self._connection = connection
         connection.add_termination_listener(self._handle_loss)
