@@ -25,7 +25,8 @@ from spindle.cli.runtime_stores import check_spool
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.json_types import JsonObject
-from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, identify_caller, is_loopback, token_hash
+from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
+from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
 from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
 from spindle.mcp.server.sessions import Caller

@@ -18,10 +18,9 @@ from spindle.errors import UsageError
 from spindle.mcp.server.http import (
     HttpSettings,
     http_app,
-    identify_caller,
     is_loopback,
-    token_hash,
 )
+from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.serve import IdleTimeoutProtocol, serve_http
 from spindle.mcp.server.tool_server import ToolServer
 

@@ -8,7 +8,8 @@ import mcp_types as types
 import pytest
 
 from spindle import Executor, ToolRegistry
-from spindle.mcp.server.http import HttpSettings, http_app, token_hash
+from spindle.mcp.server.http import HttpSettings, http_app
+from spindle.mcp.server.http_callers import token_hash
 from spindle.mcp.server.tool_server import ToolServer
 from tests.mcp.server.test_http import READER, TOKENS, WRITER, at_the_door, client_of, lines, served, text_of
 

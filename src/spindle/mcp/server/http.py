@@ -1,6 +1,5 @@
 """The server over streamable HTTP: authentication, Host and Origin checks, limits of requests, and the health page."""
 
-import hashlib
 import hmac
 import json
 import math
@@ -8,7 +7,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Final, cast
+from typing import Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -23,14 +22,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spindle.errors import UsageError
 from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp.server.http_callers import (
+    SESSION_HEADER,
+    build_session_key,
+    describe_client,
+    get_token,
+    hash_names,
+    token_hash,
+)
 from spindle.mcp.server.http_checks import FailedLogins, RequestRates, is_listed, parse_host, parse_origin
-from spindle.mcp.server.peer import Context
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
 HEALTH: Final = "/health"
-_SESSION: Final = "mcp-session-id"
 _DONE: Final = 200
 _UNAVAILABLE: Final = 503
 _SESSION_SECONDS: Final = 30
@@ -124,49 +129,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def token_hash(token: str) -> str:
-    """Return the SHA-256 hash of a token, which is all the server stores."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def identify_caller(ctx: Context) -> Caller:
-    """Return the sender of a request: its session, or on the newer protocol its token."""
-    given: object = ctx.request
-    if not isinstance(given, Request):
-        return Caller(key="pipe")
-    request = cast("Request[Any]", given)
-    token = _get_token(request)
-    profile = None if token is None else token.subject
-    session = request.headers.get(_SESSION)
-    # The newer protocol has no sessions, so the SDK has not verified the header there.
-    if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return Caller(key=_describe_client(token), profile=profile, has_session=False, client=_hash_client_info(ctx))
-    return Caller(key=_session_key(session, token), profile=profile)
-
-
-def _hash_client_info(ctx: Context) -> str:
-    params = ctx.session.client_params
-    return _hash_names() if params is None else _hash_names(params.client_info.name, params.client_info.version)
-
-
-def _hash_names(*names: object) -> str:
-    return token_hash(json.dumps(names, default=str))[:16]
-
-
-def _get_token(request: "Request[Any]") -> AccessToken | None:
-    user = request.scope.get("user")
-    return user.access_token if isinstance(user, AuthenticatedUser) else None
-
-
-def _describe_client(token: AccessToken | None) -> str:
-    return "everybody" if token is None else f"token {token.client_id}"
-
-
-def _session_key(session: str, token: AccessToken | None) -> str:
-    # The key is written to the journal, which must not allow a session to be taken over.
-    return f"session {token_hash(session)[:16]} of {_describe_client(token)}"
-
-
 def http_app(
     server: ToolServer, settings: HttpSettings, *, health: Callable[[], Mapping[str, JsonValue]] = dict
 ) -> ASGIApp:
@@ -217,7 +179,7 @@ class _AuthMiddleware:
         await (refused or self._app)(scope, receive, send)
 
     def _check_rate(self, request: Request) -> Response | None:
-        token = _get_token(request)
+        token = get_token(request)
         seconds = 0 if token is None else self._rates.count(token.client_id)
         if not seconds:
             return None
@@ -263,9 +225,9 @@ class _AuthMiddleware:
         """Wrap `send` to drop the session once its DELETE has succeeded."""
 
         async def watching(message: Message) -> None:
-            session = request.headers.get(_SESSION)
+            session = request.headers.get(SESSION_HEADER)
             if session is not None and message.get("status") == _DONE:
-                self._server.forget(_session_key(session, _get_token(request)))
+                self._server.forget(build_session_key(session, get_token(request)))
             await send(message)
 
         return watching
@@ -340,12 +302,12 @@ def _find_call(request: Request, body: bytes) -> tuple[str | None, JsonValue]:
     params = message.get("params") if is_object(message) else None
     if not is_object(message) or message.get("method") != "tools/call" or not is_object(params):
         return None, None
-    token, session = _get_token(request), request.headers.get(_SESSION)
+    token, session = get_token(request), request.headers.get(SESSION_HEADER)
     if params.get("requestState") is not None:
         return None, None
     if session is not None and request.headers.get("mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS:
-        return _session_key(session, token), message.get("id")
+        return build_session_key(session, token), message.get("id")
     meta = params.get("_meta")
     info = meta.get(CLIENT_INFO_META_KEY) if is_object(meta) else None
-    client = _hash_names(info.get("name"), info.get("version")) if is_object(info) else _hash_names()
-    return Caller(key=_describe_client(token), client=client).conversation, message.get("id")
+    client = hash_names(info.get("name"), info.get("version")) if is_object(info) else hash_names()
+    return Caller(key=describe_client(token), client=client).conversation, message.get("id")
