@@ -16,23 +16,27 @@ from typing import Any, cast
 import anyio
 from mcp.server.lowlevel import Server
 
-from spindle import telemetry
+from spindle import execution, telemetry
 from spindle.cli.config.loader import Config
+from spindle.cli.config.sources import RemoteStore
 from spindle.cli.options import ConfigOptions
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
-from spindle.cli.runtime_stores import check_spool
+from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.json_types import JsonObject
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
+from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
 from spindle.mcp.server.sessions import Caller
+from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
 from spindle.tools.filters import ToolFilter
+from spindle.trust.labels import SinkPolicy
 
 UPSTREAM_WAIT_SECONDS = 10.0
 """How long the first tool list waits for upstream servers, since many clients list tools only once."""
@@ -80,9 +84,14 @@ async def over_http(
             open_runtime(config, interceptors=_observers(), wait_for_servers=False)
         )
         ready, options = anyio.Event(), _server_options(runtime, profile)
-        server = ToolServer(runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, **options)
+        shared = build_shared(runtime)
+        server = ToolServer(
+            runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
+        )
         spool_problems: list[str] = []
-        app = http_app(server, http, health=lambda: _health(runtime, spool_problems))
+        app = http_app(server, http, health=lambda: _health(runtime, spool_problems), shared=shared)
+        if shared is not None:
+            await stack.enter_async_context(shared.replica.open())
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_watch_spool, runtime, spool_problems)
@@ -125,6 +134,16 @@ def _print_upstream(runtime: Runtime) -> None:
         if each.state == "ready":
             out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
     sys.stderr.flush()
+
+
+def build_shared(runtime: Runtime) -> SharedRecords | None:
+    """Build what this gateway shares with its replicas; `None` unless the journal is a server's, which has notices."""
+    states, notices = runtime.journal.states, runtime.journal.notices
+    if not isinstance(runtime.config.journal, RemoteStore) or states is None or notices is None:
+        return None
+    replica = Replica(states, notices, execution.StateKey(read_state_key(runtime.config)))
+    dangerous = runtime.config.trust.dangerous
+    return SharedRecords(replica, runtime.spool, sinks=SinkPolicy(dangerous) if dangerous else None)
 
 
 def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:

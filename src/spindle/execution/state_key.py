@@ -76,6 +76,10 @@ class StateKey:
             pass
         raise SecretError("A sealed value cannot be read: it was changed, or sealed with another state key.")
 
+    def derive(self, purpose: str) -> list[bytes]:
+        """Return a key of 32 bytes for another use of each key, in the same order."""
+        return [_derive(key, purpose) for key in self._keys]
+
     def _signer(self, bound: str) -> Signer:
         return Signer(self._keys[::-1], salt=bound, digest_method=sha256)  # it signs with the last of them
 
@@ -84,8 +88,8 @@ def _identify(key: bytes) -> bytes:
     return sha256(b"spindle state key id\0" + key).digest()[:_ID_BYTES]
 
 
-def _derive(key: bytes) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"spindle seal 1").derive(key)
+def _derive(key: bytes, purpose: str = "seal") -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=f"spindle {purpose} 1".encode()).derive(key)
 
 
 @cache

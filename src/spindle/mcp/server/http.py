@@ -31,7 +31,10 @@ from spindle.mcp.server.http_callers import (
     token_hash,
 )
 from spindle.mcp.server.http_checks import FailedLogins, RequestRates, is_listed, parse_host, parse_origin
+from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
+from spindle.mcp.server.shared_records import SharedRecords
+from spindle.mcp.server.shared_sessions import SharedSessions
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
@@ -130,9 +133,13 @@ def is_loopback(host: str) -> bool:
 
 
 def http_app(
-    server: ToolServer, settings: HttpSettings, *, health: Callable[[], Mapping[str, JsonValue]] = dict
+    server: ToolServer,
+    settings: HttpSettings,
+    *,
+    health: Callable[[], Mapping[str, JsonValue]] = dict,
+    shared: SharedRecords | None = None,
 ) -> ASGIApp:
-    """Build the ASGI application: the MCP endpoint and the health page."""
+    """Build the ASGI application: the MCP endpoint and the health page; `shared` as the server has it."""
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
@@ -140,6 +147,10 @@ def http_app(
         answer: JsonObject = {"status": known.get("status", "ok")}
         if not settings.tokens or isinstance(user, AuthenticatedUser):
             answer |= {"running_calls": server.running_calls, "sessions": server.sessions, **known}
+            if shared is not None:
+                answer["replicas"] = 1 + shared.replica.others
+        if shared is not None and server.is_stopping:
+            answer["status"] = "stopping"  # so that a balancer sends no more requests here
         return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
     app: Starlette = server.sdk.streamable_http_app(
@@ -149,19 +160,35 @@ def http_app(
         max_sessions=settings.max_sessions,
         custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
     )
-    return _AuthMiddleware(app, settings, server)
+    if shared is None:
+        return _AuthMiddleware(app, settings, server)
+    sessions = SharedSessions(app, server, shared, path=settings.path, max_sessions=settings.max_sessions)
+    return _AuthMiddleware(sessions, settings, server, replica=shared.replica)
 
 
 class _AuthMiddleware:
     """ASGI middleware that checks Host, Origin and the bearer token, without revealing which tokens exist."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, server: ToolServer) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: HttpSettings, server: ToolServer, *, replica: Replica | None = None
+    ) -> None:
         self._app, self._settings, self._server = app, settings, server
         security = settings.build_security()
         self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
         self._origins = [parse_origin(entry) for entry in security.allowed_origins]
-        self._rates = RequestRates(settings.max_requests_per_minute)
+        self._replica = replica
+        tell = None if replica is None else self._tell_requests
+        self._rates = RequestRates(settings.max_requests_per_minute, tell=tell)
         self._failures = FailedLogins()
+        if replica is not None:
+            replica.on("requests", self._hear_of_requests)
+
+    def _tell_requests(self, key: str, requests: int) -> None:
+        if self._replica is not None:
+            self._replica.post("requests", {"token": key, "requests": requests})
+
+    async def _hear_of_requests(self, content: JsonObject) -> None:
+        self._rates.spend(str(content["token"]), int(content["requests"]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -169,7 +196,7 @@ class _AuthMiddleware:
             return
         request = Request(scope)
         refused = self._check_host_and_origin(request) or await self._check_token(request, scope)
-        refused = refused or self._check_rate(request)
+        refused = refused or self._check_rate(request) or self._check_stopping(scope)
         if refused is None and request.method == "POST" and scope["path"] == self._settings.path:
             send = self._explain_session_limit(scope, receive, send)
             if self._server.has_full_sessions:
@@ -177,6 +204,12 @@ class _AuthMiddleware:
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
         await (refused or self._app)(scope, receive, send)
+
+    def _check_stopping(self, scope: Scope) -> Response | None:
+        """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
+        if self._replica is None or not self._server.is_stopping or scope["path"] == HEALTH:
+            return None
+        return _busy("This replica is stopping.", 1, status=_UNAVAILABLE)
 
     def _check_rate(self, request: Request) -> Response | None:
         token = get_token(request)
@@ -210,7 +243,8 @@ class _AuthMiddleware:
 
         async def explaining(message: Message) -> None:
             nonlocal is_refused
-            if message["type"] == "http.response.start" and message.get("status") == _UNAVAILABLE:
+            is_limit = not self._server.is_stopping and message.get("status") == _UNAVAILABLE
+            if message["type"] == "http.response.start" and is_limit:
                 is_refused = True
                 text = (
                     f"This server has {self._settings.max_sessions} open sessions, which is the limit (max_sessions)."

@@ -57,23 +57,51 @@ def is_listed(given: HostAndPort, allowed: Iterable[HostAndPort | None]) -> bool
     return port != "*" and any(entry in ((name, port), (name, "*" if port is not None else None)) for entry in allowed)
 
 
-class RequestRates:
-    """Limits the requests of each key: as many at once as in a minute, refilled evenly."""
+_SHARE: Final = 100
+"""Requests are told to other replicas when they are this part of a minute's."""
 
-    def __init__(self, per_minute: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_minute, self._clock = per_minute, clock
+
+class RequestRates:
+    """Limits the requests of each key: as many at once as in a minute, refilled evenly.
+
+    With replicas, each counts the requests of all: `tell` is called with a key and how many were counted here since,
+    and `spend` with those of others.
+    """
+
+    def __init__(
+        self,
+        per_minute: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self._per_minute, self._clock, self._tell = per_minute, clock, tell
         self._left: dict[str, tuple[float, float]] = {}
+        self._untold: Counter[str] = Counter()
 
     def count(self, key: str) -> float:
         """Count a request; return 0 if it is within the limit, else the seconds until the next one is."""
         if self._per_minute is None:
             return 0
         now, rate = self._clock(), self._per_minute / 60
-        left, last = self._left.get(key, (float(self._per_minute), now))
-        left = min(float(self._per_minute), left + (now - last) * rate)
+        left = self._refill(key, now, self._per_minute)
         is_allowed = left >= 1
         self._left[key] = left - is_allowed, now
+        if self._tell is not None and is_allowed:
+            self._untold[key] += 1
+            if self._untold[key] >= self._per_minute / _SHARE:
+                self._tell(key, self._untold.pop(key))
         return 0 if is_allowed else (1 - left) / rate
+
+    def spend(self, key: str, requests: int) -> None:
+        """Count requests that other replicas have answered."""
+        if self._per_minute is not None:
+            now = self._clock()
+            self._left[key] = self._refill(key, now, self._per_minute) - requests, now
+
+    def _refill(self, key: str, now: float, per_minute: int) -> float:
+        left, last = self._left.get(key, (float(per_minute), now))
+        return min(float(per_minute), left + (now - last) * per_minute / 60)
 
 
 _MAX_ADDRESSES: Final = 10_000

@@ -159,7 +159,7 @@ class CallClient:
         """The request that waits for the call now."""
         self.ask_parked: AskAll | None = None
         """How to ask the client when the call is parked; `None` to send requests during the call."""
-        self._session, self._call, self._events = session, call, events
+        self.session, self.call, self._events = session, call, events
         self._desk = GateDesk()
         self._notifier = ClientNotifier(events)
 
@@ -167,7 +167,7 @@ class CallClient:
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
         """Attach the client request that waits for the call."""
         self.request = request
-        async with self._notifier.send_to(request, self._session):
+        async with self._notifier.send_to(request, self.session):
             yield
 
     def can(self, capability: Capability) -> bool:
@@ -199,18 +199,18 @@ class CallClient:
         needed = get_required_capability(gate)
         if not self.can(needed):
             raise ClientCapabilityError(
-                f"the tool {self._call.name!r} needs a client that can {_CAPABILITY_ACTIONS[needed]}, "
+                f"the tool {self.call.name!r} needs a client that can {_CAPABILITY_ACTIONS[needed]}, "
                 "and this one has not declared "
                 f"the capability {needed!r}: use another client, or do without the tool",
                 capability=needed,
-                tool=self._call.name,
+                tool=self.call.name,
             )
         try:
             build_request(gate)
         except Exception as error:
             # Fail now: once the call is parked, the error could not reach the client.
             raise UsageError(
-                f"the question {gate.reason!r} cannot be sent to a client: {error}", tool=self._call.name
+                f"the question {gate.reason!r} cannot be sent to a client: {error}", tool=self.call.name
             ) from error
 
     async def open_gate(self, gate: Gate) -> Any:
@@ -223,7 +223,7 @@ class CallClient:
         return await wait_all_gates(self._wait, gates)
 
     async def _wait(self, gate: Gate) -> Any:
-        return await self._desk.wait(gate, turn_id=self._call.tool_call_id, events=self._events)
+        return await self._desk.wait(gate, turn_id=self.call.tool_call_id, events=self._events)
 
     async def _ask_during_call(self, request: Context, gate: Gate) -> Any:
         """Ask during the call, as the older protocol allows."""

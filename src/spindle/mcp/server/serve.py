@@ -380,8 +380,11 @@ async def _prune(server: ToolServer, spool: Spool, max_bytes: int, events: Event
         return False
     # Asked after the entries were listed: a call that ends later has an entry that is not among them.
     readable = cache(server.find_readable_calls)
+    elsewhere = await server.find_calls_readable_elsewhere()
     # The server passes the id of a call as that of its turn.
-    removed = await spool.prune(max_bytes=max_bytes, is_needed=lambda entry: entry.turn_id in readable())
+    removed = await spool.prune(
+        max_bytes=max_bytes, is_needed=lambda entry: entry.turn_id in elsewhere or entry.turn_id in readable()
+    )
     after = await spool.stats()
     if removed:
         freed = before.bytes - after.bytes

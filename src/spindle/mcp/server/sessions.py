@@ -281,6 +281,8 @@ class McpSession:
     """The list of tools that was last sent to the client, used to parse its calls."""
     views: SharedViews | None = field(default=None, repr=False)
     """The views that it shares with other clients; by default its own."""
+    is_current: bool = False
+    """Whether it has the artifacts of its calls at other replicas."""
     _shown_readers: frozenset[str] = ALWAYS_SHOWN
 
     def __post_init__(self) -> None:
@@ -305,15 +307,28 @@ class McpSession:
         finally:
             _current_session.reset(token)
 
+    async def notify_change(self) -> None:
+        """Notify the client that its list of tools has changed."""
+        if self.notify is None:
+            return
+        try:
+            await self.notify()
+        except Exception:  # noqa: BLE001  the client has disconnected
+            self.notify = None
+
     def keep_artifact(self, outcome: CallOutcome) -> bool:
         """Keep the artifact of a call, if it has one; return whether the list of tools has changed."""
         result = outcome.result
         if not isinstance(result, Ok) or not can_be_read_back(outcome):
             self.unanswered.discard(outcome.tool_call_id)
             return False
-        artifact: object = result.artifact
-        self.tool_calls.append(ReadableCall(outcome.tool_call_id, artifact))
+        is_changed = self.add_artifact(outcome.tool_call_id, result.artifact)
         self.unanswered.discard(outcome.tool_call_id)
+        return is_changed
+
+    def add_artifact(self, call_id: str, artifact: object) -> bool:
+        """Add an artifact; return whether the list of tools has changed."""
+        self.tool_calls.append(ReadableCall(call_id, artifact))
         readers = frozenset(get_queries(artifact))
         if not self.lists_artifacts or readers <= self._shown_readers:
             return False
@@ -340,6 +355,10 @@ class McpSessions:
         session.last_seen = now
         self._sessions[key] = session
         return session
+
+    def find(self, key: str) -> McpSession | None:
+        """Return the session of a client, if it is open."""
+        return self._sessions.get(key)
 
     def all(self) -> list[McpSession]:
         """Return all sessions."""

@@ -4,10 +4,11 @@ The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from secrets import token_hex
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import mcp_types as types
@@ -18,15 +19,19 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from spindle.artifacts.forge import can_be_read_back
 from spindle.bridges import mcp as dialect
 from spindle.bridges.rendering import MediaSupport
-from spindle.calls import Call, CallOutcome, Err
-from spindle.errors import UsageError
+from spindle.calls import Call, CallOutcome
+from spindle.errors import JournalError, UsageError
 from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
-from spindle.mcp.server.elicitation import apply_answers, approve_by_gate, assign_keys, build_request
-from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall, WaitingCalls
+from spindle.json_types import JsonObject
+from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
+from spindle.mcp.server.elicitation import approve_by_gate
+from spindle.mcp.server.offers import add_offers
+from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
@@ -34,16 +39,11 @@ from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
+if TYPE_CHECKING:  # it needs the extra `tickets`
+    from spindle.mcp.server.shared_records import SharedRecords
+
 CANCEL_SECONDS: Final = 2.0
 """Time for cancelled calls to end."""
-_PASSTHROUGH: Final = (
-    *("prompts/list", "prompts/get", "completion/complete"),
-    *("resources/list", "resources/templates/list", "resources/read"),
-    *("resources/subscribe", "resources/unsubscribe"),
-)
-"""Methods that the SDK server passed as `offers` may handle."""
-_CONTENT: Final = ("prompts/get", "resources/read")
-"""Those whose answers a model reads; nothing says that they can be trusted."""
 
 
 class ToolServer:
@@ -55,6 +55,8 @@ class ToolServer:
 
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
+
+    With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
 
     Raises:
         UsageError: A limit is below 1.
@@ -77,6 +79,7 @@ class ToolServer:
         tools_ready: anyio.Event | None = None,
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
+        shared: "SharedRecords | None" = None,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -87,15 +90,18 @@ class ToolServer:
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
         self._offers, self._tools_ready = offers, tools_ready
-        self._sessions = McpSessions()
-        self._taint = TaintLedger()
-        self._parked_calls = ParkedCalls()
+        self._sessions, self._taint = McpSessions(), TaintLedger()
+        self._shared = shared
+        self._rounds = (CallRounds if shared is None else shared.build_rounds)(self._build_result)
         self._waiting_calls = WaitingCalls()
-        self._tasks: TaskGroup | None = None
+        self.tasks: TaskGroup | None = None
+        """Where sessions and calls run while the server does."""
+        self.lifespan_state: Any = None
         self._running = 0
         self._in_progress: Counter[str] = Counter()
         """The number of calls in progress of each conversation."""
-        self._is_stopping = False
+        self.is_stopping = False
+        """Whether new calls are refused because the server stops."""
         self._idle = anyio.Event()
         self._scopes: set[anyio.CancelScope] = set()
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
@@ -114,18 +120,16 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        self._add_offers()
+        add_offers(self.sdk, offers, self._taint_reader)
         self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=name))
+        key = None if shared is None else shared.replica.key
+        seal = RequestStateSecurity.ephemeral() if key is None else RequestStateSecurity(keys=key.derive("questions"))
+        self.sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
         self.sdk.middleware.append(pages)
-
-    def _add_offers(self) -> None:
-        for method in _PASSTHROUGH:
-            entry = None if self._offers is None else self._offers.get_request_handler(method)
-            if entry is not None:
-                handler = self._add_taint(entry.handler) if method in _CONTENT else entry.handler
-                self.sdk.add_request_handler(method, entry.params_type, handler)
+        if shared is not None:
+            shared.replica.on("tools_changed", self._hear_of_change)
+            shared.replica.on("log_level", self._hear_of_level)
 
     @property
     def options(self) -> InitializationOptions:
@@ -145,6 +149,10 @@ class ToolServer:
     def find_readable_calls(self) -> set[str]:
         """Return the ids of the calls whose artifacts a client may still read."""
         return self._sessions.find_readable_calls()
+
+    async def find_calls_readable_elsewhere(self) -> set[str]:
+        """Return the same for the clients of other replicas."""
+        return set() if self._shared is None else await self._shared.find_readable_calls()
 
     @property
     def has_full_sessions(self) -> bool:
@@ -167,19 +175,46 @@ class ToolServer:
         self._sessions.forget(key)
         self._taint.forget(key)
 
+    def add_session(self, caller: Caller, notify: Callable[[], Any]) -> None:
+        """Add the session of a client that has made no request here yet; `notify` tells it that its tools changed."""
+        session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=True)
+        session.notify = notify
+
     async def tools_changed(self) -> None:
-        """Notify every client that the list of tools has changed."""
+        """Notify every client, also of other replicas, that the list of tools has changed."""
+        if self._shared is not None:
+            self._shared.replica.post("tools_changed", {})
+        await self._notify_clients(self._sessions.all())
+
+    async def _notify_clients(self, sessions: Sequence[McpSession]) -> None:
         await self._bus.publish(ToolsListChanged())
-        for session in self._sessions.all():
-            await _notify_session(session)
+        for session in sessions:
+            await session.notify_change()
+
+    async def _hear_of_change(self, content: JsonObject) -> None:
+        """Notify the clients here of a change at another replica: of all tools, or of the readers of one session."""
+        key = content.get("session")
+        session = None if key is None else self._sessions.find(key)
+        if session is not None:
+            session.is_current = False
+        if key is None or session is not None:
+            await self._notify_clients(self._sessions.all() if session is None else [session])
+
+    async def _hear_of_level(self, content: JsonObject) -> None:
+        self.set_log_level(str(content.get("session")), content.get("level"))
+
+    def set_log_level(self, key: str, level: str | None) -> None:
+        """Set the lowest level of log messages of a session, if it is open here."""
+        if (session := self._sessions.find(key)) is not None:
+            session.log_level = level
 
     async def drain(self, seconds: float) -> int:
         """Reject new calls, wait for running ones, then cancel the rest; return how many were cancelled.
 
         If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
-        self._is_stopping = True
-        self._parked_calls.cancel_parked()
+        self.is_stopping = True
+        self._rounds.parked_calls.cancel_parked()
         left = 0
         try:
             with anyio.move_on_after(seconds):
@@ -187,7 +222,7 @@ class ToolServer:
         finally:
             left = self._running
             self._listening.close()
-            self._parked_calls.cancel_all()
+            self._rounds.parked_calls.cancel_all()
             for scope in tuple(self._scopes):
                 scope.cancel()
             with anyio.move_on_after(CANCEL_SECONDS, shield=True):
@@ -205,13 +240,16 @@ class ToolServer:
             offers = self._offers
             state = None if offers is None else await stack.enter_async_context(offers.lifespan(offers))
             tasks = await stack.enter_async_context(anyio.create_task_group())
-            self._tasks = tasks
+            self._set_tasks(tasks, state)
             try:
                 yield state
             finally:
-                self._parked_calls.cancel_all()
+                self._rounds.parked_calls.cancel_all()
                 tasks.cancel_scope.cancel()
-                self._tasks = None
+                self._set_tasks(None, None)
+
+    def _set_tasks(self, tasks: TaskGroup | None, state: Any) -> None:
+        self.tasks, self.lifespan_state, self._rounds.tasks = tasks, state, tasks
 
     def _get_session(self, ctx: Context, caller: Caller | None = None) -> McpSession:
         caller = self._identify(ctx) if caller is None else caller
@@ -222,12 +260,12 @@ class ToolServer:
             session.notify = ctx.session.send_tool_list_changed
         return session
 
-    def _add_taint(self, handler: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def handle(ctx: Context, params: Any) -> Any:
-            self._taint.add(self._identify(ctx).conversation)
-            return await handler(ctx, params)
-
-        return handle
+    async def _taint_reader(self, ctx: Context) -> None:
+        """Remember that the client reads a prompt or resource; nothing says that those can be trusted."""
+        conversation = self._identify(ctx).conversation
+        if self._shared is not None:
+            await self._shared.mark_tainted(conversation)
+        self._taint.add(conversation)
 
     def _refresh_list(self, session: McpSession) -> ToolList:
         """Return the client's list of the tools that are available now."""
@@ -238,6 +276,8 @@ class ToolServer:
         session = self._get_session(ctx)
         if self._tools_ready is not None:
             await self._tools_ready.wait()
+        if self._shared is not None:
+            await self._shared.join(session, self._identify(ctx).conversation, self._taint, self._base)
         # The pages of one list fit together, and only the first one looks at every tool.
         return self._refresh_list(session) if is_first_page else self._find_current_list(session)
 
@@ -251,14 +291,14 @@ class ToolServer:
         session = self._get_session(ctx)
         if session.lists_artifacts:  # otherwise several clients share the session
             session.log_level = params.level
+            if self._shared is not None:
+                await self._shared.keep_log_level(session, params.level)
         entry = None if self._offers is None else self._offers.get_request_handler("logging/setLevel")
         if entry is not None:
             await entry.handler(ctx, params)
         return types.EmptyResult()
 
-    async def _call_tool(
-        self, ctx: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         caller = self._identify(ctx)
         session, conversation = self._get_session(ctx, caller), caller.conversation
         is_full = self.is_full(conversation)
@@ -267,20 +307,28 @@ class ToolServer:
         try:
             if self._tools_ready is not None and params.name not in self._base:
                 await self._tools_ready.wait()
+            if self._shared is not None:
+                await self._shared.join(session, conversation, self._taint, self._base)
             known = self._find_current_list(session)
             known.check_headers(ctx, params)
+
+            def build_call(call_id: str) -> Call:
+                return known.definitions.call(call_id, params.name, params.arguments or {})
+
             if params.request_state is not None:
-                return await self._resume(ctx, session, params)
+                prepare = partial(self._prepare, ctx, session, conversation)
+                return await self._rounds.resume(ctx, session, params, lambda call_id: prepare(build_call(call_id)))
             if is_full:
                 refused = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
-                return await self._build_result(ctx, session, _build_refusal(refused, self.explain_full()))
-            new = known.definitions.call(f"c_{token_hex(8)}", params.name, params.arguments or {})
-            call = self._waiting_calls.reuse_id(conversation, new)
-            if self._is_stopping:
-                return await self._build_result(
-                    ctx, session, _build_refusal(call, "The server is shutting down. Try again later.")
-                )
+                return await self._build_result(ctx, session, build_refusal(refused, self.explain_full()))
+            call = await self._reuse_id(session, conversation, build_call(f"c_{token_hex(8)}"))
+            if self.is_stopping:
+                why = "The server is shutting down. Try again later."
+                return await self._build_result(ctx, session, build_refusal(call, why))
             return await self._run(ctx, session, call, conversation)
+        except JournalError as error:  # of the shared store; the executor reports its own
+            failed = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+            return await self._build_result(ctx, session, build_refusal(failed, f"The call was not run: {error}"))
         finally:
             self._running -= 1
             self._in_progress[conversation] -= 1
@@ -289,16 +337,17 @@ class ToolServer:
             if not self._running:
                 self._idle.set()
 
-    async def _run(
-        self, ctx: Context, session: McpSession, call: Call, conversation: str
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        events = Events()
-        peer = CallClient(ctx, session, call, events)
-        execute = self._execution(session, call, events, peer, conversation)
-        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tasks is not None:
-            running = self._parked_calls.start(self._tasks, execute, peer, owner=session.key)
-            return await self._wait_for_event(ctx, session, running, call)
-        outcome = _build_cancelled(call)
+    async def _reuse_id(self, session: McpSession, conversation: str, call: Call) -> Call:
+        """Return the call with the id of an equal one that waits, if there is one."""
+        if self._shared is None:
+            return self._waiting_calls.reuse_id(conversation, call)
+        return await self._shared.prepare_call(session, conversation, call, session.get_registry(self._base))
+
+    async def _run(self, ctx: Context, session: McpSession, call: Call, conversation: str) -> Answer:
+        execute, peer = self._prepare(ctx, session, conversation, call)
+        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self.tasks is not None:
+            return await self._rounds.start(self.tasks, ctx, session, execute, peer)
+        outcome = build_cancelled(call)
         async with peer.attach_request(ctx):
             with anyio.CancelScope() as scope:  # cancelled by `drain`
                 self._scopes.add(scope)
@@ -308,9 +357,9 @@ class ToolServer:
                     self._scopes.discard(scope)
         return await self._build_result(ctx, session, outcome)
 
-    def _execution(
-        self, session: McpSession, call: Call, events: Events, peer: CallClient, conversation: str
-    ) -> Execute:
+    def _prepare(self, ctx: Context, session: McpSession, conversation: str, call: Call) -> tuple[Execute, CallClient]:
+        events = Events()
+        peer = CallClient(ctx, session, call, events)
         registry = session.get_registry(self._base)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
         executor = self._executor.with_registry(registry, approve=approve, slots=self._slots.for_key(conversation))
@@ -325,67 +374,27 @@ class ToolServer:
                 client=peer,
             )
             tool = registry.get(call.name)
+            if self._shared is not None and tool is not None and not tool.trusted:
+                await self._shared.mark_tainted(conversation)
             with (
                 session.activate(call.tool_call_id),
                 self._taint.track(conversation, tool_ctx, trusted=tool is None or tool.trusted),
             ):
                 [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
+            if self._shared is not None and approve is None:
+                await self._shared.keep_waiting(conversation, call, outcome, tool)
             return self._waiting_calls.keep(conversation, call, outcome)
 
-        return execute
-
-    async def _resume(
-        self, ctx: Context, session: McpSession, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        running = self._parked_calls.take(params.request_state or "", owner=session.key)
-        call = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
-        if running is None:
-            return await self._build_result(
-                ctx, session, _build_refusal(call, "That question is no longer open. Call the tool again.")
-            )
-        running.client.request = ctx
-        running.questions = apply_answers(running.questions, params.input_responses or {})
-        if running.questions:
-            return self._build_input_required(running)
-        return await self._wait_for_event(ctx, session, running, call)
-
-    async def _wait_for_event(
-        self, ctx: Context, session: McpSession, running: ResumableCall, call: Call
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        async with running.client.attach_request(ctx):
-            news = await running.next_event()
-        if isinstance(news, tuple):
-            return self._build_input_required(running)
-        return await self._build_result(ctx, session, news or _build_cancelled(call))
-
-    def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
-        requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
-        return types.InputRequiredResult(input_requests=requests, request_state=self._parked_calls.park(running))
+        return execute, peer
 
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
         outcome = report_missing_capability(ctx, outcome)
+        if self._shared is not None and can_be_read_back(outcome):
+            await self._shared.keep_artifact(session, outcome)
         if session.keep_artifact(outcome):
-            await self._bus.publish(ToolsListChanged())
-            await _notify_session(session)
+            await self._notify_clients([session])
+            if self._shared is not None:
+                self._shared.replica.post("tools_changed", {"session": session.key})
         known = None if session.tool_list is None else session.tool_list.definitions
         [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
         return types.CallToolResult.model_validate(result)
-
-
-def _build_refusal(call: Call, why: str) -> CallOutcome:
-    return CallOutcome(
-        call.tool_call_id, call.name, "", Err("not_available", why, retryable=True, by="spindle"), attempts=0
-    )
-
-
-def _build_cancelled(call: Call) -> CallOutcome:
-    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled.", by="spindle"))
-
-
-async def _notify_session(session: McpSession) -> None:
-    if session.notify is None:
-        return
-    try:
-        await session.notify()
-    except Exception:  # noqa: BLE001  the client has disconnected
-        session.notify = None

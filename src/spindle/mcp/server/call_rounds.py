@@ -1,0 +1,91 @@
+"""The rounds of a call on the newer protocol: the questions it asks its client, and the answers it goes on with."""
+
+from collections.abc import Awaitable, Callable
+from secrets import token_hex
+from typing import TypeAlias
+
+import mcp_types as types
+from anyio.abc import TaskGroup
+
+from spindle.calls import Call, CallOutcome, Err
+from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
+from spindle.mcp.server.parked_calls import CallEvent, Execute, ParkedCalls, ResumableCall
+from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.sessions import McpSession
+
+Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
+BuildResult: TypeAlias = Callable[[Context, McpSession, CallOutcome], Awaitable[types.CallToolResult]]
+Restart: TypeAlias = Callable[[str], tuple[Execute, CallClient]]
+"""Prepares the call of a request again, under the id that it had."""
+
+
+class CallRounds:
+    """Runs calls that may ask their client; a question is the response, and the client calls again with the answer."""
+
+    def __init__(self, build_result: BuildResult) -> None:
+        self.parked_calls = ParkedCalls()
+        self.tasks: TaskGroup | None = None
+        """Where calls are started again."""
+        self._build_result = build_result
+
+    async def start(
+        self, tasks: TaskGroup, ctx: Context, session: McpSession, execute: Execute, peer: CallClient
+    ) -> Answer:
+        """Run a call until it asks or ends."""
+        running = self.parked_calls.start(tasks, execute, peer, owner=session.key)
+        return await self._wait_for_event(ctx, session, running, peer.call)
+
+    async def resume(
+        self, ctx: Context, session: McpSession, params: types.CallToolRequestParams, restart: Restart
+    ) -> Answer:
+        """Go on with a call whose client has answered; `restart` is for a call that cannot go on where it was."""
+        del restart
+        running = self.parked_calls.take(params.request_state or "", owner=session.key)
+        if running is None:
+            return await self._refuse(ctx, session, params)
+        return await self._go_on(ctx, session, params, running)
+
+    async def _go_on(
+        self, ctx: Context, session: McpSession, params: types.CallToolRequestParams, running: ResumableCall
+    ) -> Answer:
+        running.client.request = ctx
+        running.questions = apply_answers(running.questions, params.input_responses or {})
+        if running.questions:
+            return await self._build_input_required(running)
+        return await self._wait_for_event(ctx, session, running, _build_call(params))
+
+    async def _refuse(self, ctx: Context, session: McpSession, params: types.CallToolRequestParams) -> Answer:
+        why = "That question is no longer open. Call the tool again."
+        return await self._build_result(ctx, session, build_refusal(_build_call(params), why))
+
+    async def _wait_for_event(self, ctx: Context, session: McpSession, running: ResumableCall, call: Call) -> Answer:
+        async with running.client.attach_request(ctx):
+            news = await running.next_event()
+        return await self._build_answer(ctx, session, running, call, news)
+
+    async def _build_answer(
+        self, ctx: Context, session: McpSession, running: ResumableCall, call: Call, news: CallEvent | None
+    ) -> Answer:
+        if isinstance(news, tuple):
+            return await self._build_input_required(running)
+        return await self._build_result(ctx, session, news or build_cancelled(call))
+
+    async def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
+        requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
+        return types.InputRequiredResult(input_requests=requests, request_state=self.parked_calls.park(running))
+
+
+def _build_call(params: types.CallToolRequestParams) -> Call:
+    return Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+
+
+def build_refusal(call: Call, why: str) -> CallOutcome:
+    """Build the outcome of a call that the server does not run now."""
+    return CallOutcome(
+        call.tool_call_id, call.name, "", Err("not_available", why, retryable=True, by="spindle"), attempts=0
+    )
+
+
+def build_cancelled(call: Call) -> CallOutcome:
+    """Build the outcome of a call that the server has cancelled."""
+    return CallOutcome(call.tool_call_id, call.name, "", Err("cancelled", "The call was cancelled.", by="spindle"))
