@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from itertools import count
@@ -11,15 +13,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.mcp.gateways import SERVERS
 from tests.mcp.serving import serving
 
 TOOLS = '''
+import json
 import os
-import time
 from pathlib import Path
 
 from spindle import ToolContext, tool
@@ -68,7 +72,7 @@ async def again(ctx: ToolContext) -> str:
 @tool
 def report() -> str:
     """Write much."""
-    return "\\n".join(f"line {number}" for number in range(20_000))
+    return json.dumps([{"line": number} for number in range(20_000)])
 
 
 @tool
@@ -103,6 +107,9 @@ python_path = ["{folder}"]
 url = "${{JOURNAL_URL}}"
 [spool]
 path = "{folder}/spool"
+[mcp.servers.one]
+command = "{python}"
+args = ["-I", "-S", "{hostile}"]
 [trust]
 dangerous = ["drop"]
 [server]
@@ -139,8 +146,8 @@ class Balancer(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
-        message = json.loads(body) if body else {}
-        place = self.route(message.get("method") or ("answer" if message else request.method))
+        message: dict[str, Any] = json.loads(body) if body else {}
+        place = self.route(str(message.get("method") or ("answer" if message else request.method)))
         chosen = self.replicas[(next(self._count) if place is None else place) % len(self.replicas)]
         where = urlsplit(chosen.address)
         request.url = request.url.copy_with(host=where.hostname, port=where.port)
@@ -161,9 +168,8 @@ class Cluster:
 
     def start(self, *arguments: str, config: str = "") -> Replica:
         """Start another replica."""
-        own = self.folder / f"replica-{len(self.replicas)}"
-        own.mkdir()
-        text = CONFIG.format(folder=self.folder) + config
+        own = Path(tempfile.mkdtemp(prefix="replica-", dir=self.folder))
+        text = CONFIG.format(folder=self.folder, python=sys.executable, hostile=SERVERS / "hostile.py") + config
         replica = Replica(*self._stack.enter_context(serving(own, *arguments, config=text)))
         self.replicas.append(replica)
         return replica
@@ -172,6 +178,11 @@ class Cluster:
     def lines(self) -> list[str]:
         """What the tools wrote, in order."""
         return self.log.read_text().splitlines() if self.log.exists() else []
+
+    async def wait_for_lines(self, *lines: str) -> None:
+        """Wait until the tools have written these lines, and no others."""
+        while self.lines != list(lines):  # noqa: ASYNC110  another process writes them
+            await anyio.sleep(0.02)
 
     @asynccontextmanager
     async def client(self, mode: str, **options: Any) -> AsyncGenerator[tuple[Client, Balancer]]:

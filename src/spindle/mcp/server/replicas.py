@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
@@ -33,6 +34,7 @@ _FORGET_SECONDS: Final = 3_600.0
 _CLEAN_SECONDS: Final = 60.0
 _CLEAN_COUNT: Final = 500
 _LEAVE_SECONDS: Final = 5.0
+_MAX_POSTED: Final = 1_000
 
 ALIVE: Final = "replica"
 MESSAGE: Final = "replica_message"
@@ -66,10 +68,13 @@ class Replica:
         self._cleaned_at = -math.inf
         self._kinds: set[str] = {MESSAGE}
         self._has_mail = anyio.Event()
+        self._may_have_mail = True
+        self._heard: deque[JsonObject] = deque(maxlen=_MAX_POSTED)
         self._replies: dict[str, tuple[anyio.Event, list[JsonObject]]] = {}
         self._serving: dict[str, anyio.CancelScope] = {}
         self._tasks: TaskGroup | None = None
-        self._post_stream, self._posted = anyio.create_memory_object_stream[JsonObject](1_000)
+        self._posted: deque[JsonObject] = deque(maxlen=_MAX_POSTED)
+        self._has_posted = anyio.Event()
         self._has_failed = False
         self.on("reply", self._take_reply)
         self.on("abandon", self._abandon)
@@ -114,8 +119,8 @@ class Replica:
 
     def post(self, topic: str, payload: JsonObject) -> None:
         """Send a notice to all other replicas, soon; it must be short and without secrets, and may be lost."""
-        with suppress(anyio.WouldBlock, anyio.ClosedResourceError):
-            self._post_stream.send_nowait({**payload, "topic": topic, "from": self.id})
+        self._posted.append({**payload, "topic": topic, "from": self.id})
+        self._has_posted.set()
 
     async def send(self, to: str, topic: str, payload: JsonObject) -> None:
         """Send a message to one replica; it is kept until that one reads it, or it expires.
@@ -188,7 +193,7 @@ class Replica:
                 if not self._has_failed:
                     _LOG.warning("the journal of the replicas cannot be used: %s", error)
                 self._has_failed = True
-            self._has_mail.set()  # a notice may be lost
+            self._wake()  # a notice may be lost
 
     async def _look(self) -> None:
         records = await self.states.select(StateQuery(ALIVE))
@@ -226,24 +231,33 @@ class Replica:
 
     def _hear(self, text: str) -> None:
         if text == LOST:
-            self._has_mail.set()
+            self._wake()
             return
         with suppress(ValueError):
             notice: object = json.loads(text)
             if not is_object(notice) or notice.get("from") == self.id:
                 return
             if notice.get("to") == self.id:
-                self._has_mail.set()
+                self._wake()
             elif notice.get("topic") == "left":
                 self._seen.pop(str(notice.get("from")), None)
-            elif self._tasks is not None:
-                self._tasks.start_soon(self._handle, notice)
+            else:  # called by the event loop, not by a task, which could start one
+                self._heard.append(notice)
+                self._has_mail.set()
+
+    def _wake(self) -> None:
+        self._may_have_mail = True
+        self._has_mail.set()
 
     async def _read_mail(self) -> None:
         while True:
             self._has_mail = anyio.Event()
-            with suppress(JournalError):  # reported by `_beat`, which wakes this again
-                await self._take_mail()
+            while self._heard and self._tasks is not None:
+                self._tasks.start_soon(self._handle, self._heard.popleft())
+            if self._may_have_mail:
+                self._may_have_mail = False
+                with suppress(JournalError):  # reported by `_beat`, which wakes this again
+                    await self._take_mail()
             await self._has_mail.wait()
 
     async def _take_mail(self) -> None:
@@ -288,9 +302,12 @@ class Replica:
             scope.cancel()
 
     async def _publish_posted(self) -> None:
-        async for notice in self._posted:
-            with suppress(JournalError):  # reported by `_beat`
-                await self._notices.publish(json.dumps(notice))
+        while True:
+            self._has_posted = anyio.Event()
+            while self._posted:
+                with suppress(JournalError):  # reported by `_beat`
+                    await self._notices.publish(json.dumps(self._posted.popleft()))
+            await self._has_posted.wait()
 
 
 def now_micros() -> int:
