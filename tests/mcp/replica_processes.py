@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -135,10 +135,16 @@ class Replica:
         self.process.send_signal(signal.SIGTERM)
 
 
+class HasAddress(Protocol):
+    """Where a server can be reached."""
+
+    address: str
+
+
 class Balancer(httpx2.AsyncBaseTransport):
     """Sends each request to the next replica, or to the one that `route` names for what it is."""
 
-    def __init__(self, replicas: Sequence[Replica]) -> None:
+    def __init__(self, replicas: Sequence[HasAddress]) -> None:
         self.replicas = list(replicas)
         self.route: Callable[[str], int | None] = lambda _kind: None
         self._count = count()

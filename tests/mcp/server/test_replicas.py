@@ -13,6 +13,7 @@ from spindle.mcp.server.replicas import Replica
 
 pytestmark = pytest.mark.anyio
 
+NOTHING: dict[str, Any] = {}
 QUICK = {"beat_seconds": 0.02, "gone_seconds": 0.2}
 
 
@@ -155,7 +156,7 @@ async def test_a_cancelled_request_cancels_the_work() -> None:
     asked.on("work", work)
     async with opened(asking, asked):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(asking.request, asked.id, "work", {})
+            tasks.start_soon(asking.request, asked.id, "work", NOTHING)
             await begun.wait()
             tasks.cancel_scope.cancel()
         await cancelled.wait()

@@ -61,8 +61,19 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX spindle_states_by_status ON spindle_states (kind, status, seq)",
         'CREATE INDEX spindle_states_by_group ON spindle_states (kind, "group", seq)',
     ),
+    (
+        # The oldest version whose Spindle can still use the tables.
+        "ALTER TABLE spindle_journal ADD COLUMN oldest INTEGER NOT NULL DEFAULT 4",
+        # Expired records are looked for at intervals.
+        "CREATE INDEX spindle_states_by_expiry ON spindle_states (kind, expires_at) WHERE expires_at IS NOT NULL",
+    ),
 )
-"""The statements of each migration; a schema's version is the number of migrations applied."""
+"""The statements of each migration; a schema's version is the number of migrations applied.
+
+Steps are never changed, and only go forward. Processes of an older version keep using the tables meanwhile, so a change
+takes several releases: one adds what is new beside the old (tables, columns with a default), a later one moves rows,
+and a last one, when nobody runs a version that needs it, removes the old and sets `oldest` to its own version.
+"""
 
 _LOCK = 0x53504A4C
 _ENTER = "SELECT pg_advisory_xact_lock($1)"
@@ -76,6 +87,8 @@ _TABLE_EXISTS = """
 _CREATE = "CREATE TABLE spindle_journal (version INTEGER NOT NULL)"
 _FIRST = "INSERT INTO spindle_journal VALUES (0)"
 _VERSION = "SELECT version FROM spindle_journal"
+# Also where the column does not exist.
+_OLDEST = "SELECT (to_jsonb(spindle_journal) ->> 'oldest')::integer FROM spindle_journal"
 _STEP = "UPDATE spindle_journal SET version = $1"
 
 
@@ -106,8 +119,10 @@ class Connection(Protocol):
 async def migrate(connection: Connection, *, place: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
     """Migrate the first schema of the search path to the newest version, each step atomically.
 
+    Tables of a newer Spindle are used as they are, as long as they still have all that this one needs.
+
     Raises:
-        JournalError: The tables were written by a newer Spindle.
+        JournalError: The tables were written by a newer Spindle, and this one cannot use them any more.
     """
     version = await _version(connection)
     while version is None or version < len(migrations):
@@ -124,7 +139,8 @@ async def migrate(connection: Connection, *, place: str, migrations: Sequence[Se
                     await connection.execute(statement)
                 version += 1
                 await connection.execute(_STEP, version)
-    if version > len(migrations):
+    oldest = None if version == len(migrations) else await connection.fetchval(_OLDEST)
+    if version > len(migrations) and (oldest is None or oldest > len(migrations)):
         raise JournalError(
             f"The journal in PostgreSQL at {place} has tables of version {version}, written by a newer Spindle; "
             f"this one supports {len(migrations)}. Upgrade Spindle, or use another schema"

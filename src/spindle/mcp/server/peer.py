@@ -160,6 +160,8 @@ class CallClient:
         self.ask_parked: AskAll | None = None
         """How to ask the client when the call is parked; `None` to send requests during the call."""
         self.session, self.call, self._events = session, call, events
+        self.can_repeat = False
+        """Whether the call may run again after it was begun."""
         self._desk = GateDesk()
         self._notifier = ClientNotifier(events)
 

@@ -7,20 +7,23 @@ journal lets it run if it had not begun or may be repeated, and reports it as in
 
 import json
 from hashlib import sha256
+from secrets import token_hex
 from typing import Any, Final, cast
 
 import mcp_types as types
+from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 from typing_extensions import override
 
+from spindle.calls import CallOutcome, Err
 from spindle.journal.states import StateRecord
 from spindle.json_types import JsonObject
 from spindle.mcp.client_requests import Round
 from spindle.mcp.server.call_rounds import Answer, BuildResult, CallRounds, Restart
 from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
-from spindle.mcp.server.parked_calls import MAX_PARKED_SECONDS, ResumableCall
-from spindle.mcp.server.peer import Context
+from spindle.mcp.server.parked_calls import MAX_PARKED_SECONDS, CallEvent, Execute, ResumableCall
+from spindle.mcp.server.peer import CallClient, Context
 from spindle.mcp.server.replicas import Replica, now_micros
 from spindle.mcp.server.sessions import McpSession
 
@@ -129,17 +132,22 @@ class SharedRounds(CallRounds):
         restart: Restart,
         data: JsonObject,
     ) -> Answer:
-        execute, peer = restart(data["call_id"])
-        tasks = self.tasks
-        if tasks is None:
+        if self.tasks is None:
             return await self._refuse(ctx, session, params)
-        running = self.parked_calls.start(tasks, execute, peer, owner=session.key)
-        async with peer.attach_request(ctx):
-            news = await running.next_event()
+        running, news = await self._run_to_event(self.tasks, ctx, *restart(data["call_id"]))
+        if data["can_repeat"] and _is_cancelled(news):  # recorded by a replica that was stopped
+            running, news = await self._run_to_event(self.tasks, ctx, *restart(f"c_{token_hex(8)}"))
         # Only the answer to the same question counts: the tool may be another one by now.
         if not isinstance(news, tuple) or _describe(news) != data["asked"]:
-            return await self._build_answer(ctx, session, running, peer.call, news)
+            return await self._build_answer(ctx, session, running, running.client.call, news)
         return await self._go_on(ctx, session, params, running)
+
+    async def _run_to_event(
+        self, tasks: TaskGroup, ctx: Context, execute: Execute, peer: CallClient
+    ) -> tuple[ResumableCall, CallEvent | None]:
+        running = self.parked_calls.start(tasks, execute, peer, owner=peer.session.key)
+        async with peer.attach_request(ctx):
+            return running, await running.next_event()
 
     @override
     async def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
@@ -149,6 +157,7 @@ class SharedRounds(CallRounds):
             "replica": self._replica.id,
             "call_id": running.client.call.tool_call_id,
             "asked": _describe(running.questions),
+            "can_repeat": running.client.can_repeat,
         }
         await self._replica.states.insert(
             StateRecord(
@@ -162,6 +171,10 @@ class SharedRounds(CallRounds):
             )
         )
         return answer
+
+
+def _is_cancelled(news: CallEvent | None) -> bool:
+    return isinstance(news, CallOutcome) and isinstance(news.result, Err) and news.result.code == "cancelled"
 
 
 def _describe(questions: Round) -> str:

@@ -321,7 +321,12 @@ class ToolServer:
             if is_full:
                 refused = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
                 return await self._build_result(ctx, session, build_refusal(refused, self.explain_full()))
-            call = await self._reuse_id(session, conversation, build_call(f"c_{token_hex(8)}"))
+            call = build_call(f"c_{token_hex(8)}")
+            if self._shared is None:
+                call = self._waiting_calls.reuse_id(conversation, call)
+            else:
+                registry = session.get_registry(self._base)
+                call = await self._shared.prepare_call(session, conversation, call, registry)
             if self.is_stopping:
                 why = "The server is shutting down. Try again later."
                 return await self._build_result(ctx, session, build_refusal(call, why))
@@ -336,12 +341,6 @@ class ToolServer:
                 del self._in_progress[conversation]
             if not self._running:
                 self._idle.set()
-
-    async def _reuse_id(self, session: McpSession, conversation: str, call: Call) -> Call:
-        """Return the call with the id of an equal one that waits, if there is one."""
-        if self._shared is None:
-            return self._waiting_calls.reuse_id(conversation, call)
-        return await self._shared.prepare_call(session, conversation, call, session.get_registry(self._base))
 
     async def _run(self, ctx: Context, session: McpSession, call: Call, conversation: str) -> Answer:
         execute, peer = self._prepare(ctx, session, conversation, call)
@@ -361,6 +360,8 @@ class ToolServer:
         events = Events()
         peer = CallClient(ctx, session, call, events)
         registry = session.get_registry(self._base)
+        tool = registry.get(call.name)
+        peer.can_repeat = tool is not None and (tool.idempotent or tool.read_only)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
         executor = self._executor.with_registry(registry, approve=approve, slots=self._slots.for_key(conversation))
 
@@ -373,7 +374,6 @@ class ToolServer:
                 open_gate=peer.open_gate,
                 client=peer,
             )
-            tool = registry.get(call.name)
             if self._shared is not None and tool is not None and not tool.trusted:
                 await self._shared.mark_tainted(conversation)
             with (
