@@ -6,8 +6,11 @@ a call rarely waits for the store.
 
 import json
 import logging
+import math
 from hashlib import sha256
 from typing import Any, Final
+
+import anyio
 
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.json_artifact import JsonArtifact
@@ -43,8 +46,8 @@ class SharedRecords:
     def __init__(self, replica: Replica, spool: Spool, *, sinks: SinkPolicy | None = None) -> None:
         self.replica = replica
         self._states, self._spool, self._sinks = replica.states, spool, sinks
-        self._marked: set[str] = set()
-        """Conversations whose taint is in the store."""
+        self._marked: dict[str, float] = {}
+        """Conversations whose taint is in the store, and when it was last written."""
         replica.clean(TAINT, ARTIFACT, WAITING)
 
     def build_rounds(self, build_result: BuildResult) -> CallRounds:
@@ -58,7 +61,6 @@ class SharedRecords:
             JournalError: The store cannot be read.
         """
         if not taint.has(conversation) and await self._states.get(TAINT, _digest(conversation)) is not None:
-            self._marked.add(conversation)
             taint.add(conversation)
         if session.lists_artifacts and not session.is_current:
             session.is_current = True  # a notice that arrives meanwhile resets it
@@ -72,12 +74,16 @@ class SharedRecords:
         Raises:
             JournalError: It cannot be written.
         """
-        if conversation in self._marked:
+        now = anyio.current_time()
+        if now - self._marked.get(conversation, -math.inf) < _DAY_SECONDS:
             return
+        known = await self._insert(TAINT, _digest(conversation), {}, seconds=TAINT_SECONDS)
+        if known is not None:  # it stays tainted as long as it is used
+            expires_at = now_micros() + TAINT_SECONDS * 1_000_000
+            await self._states.replace(known._replace(version=known.version + 1, expires_at=expires_at))
         if len(self._marked) >= _MAX_MARKED:
             self._marked.clear()
-        await self._insert(TAINT, _digest(conversation), {}, seconds=TAINT_SECONDS)
-        self._marked.add(conversation)
+        self._marked[conversation] = now
 
     async def prepare_call(self, session: McpSession, conversation: str, call: Call, registry: ToolRegistry) -> Call:
         """Find the artifact that a call reads, and return the call with the id of an equal one that waits, if any.
@@ -178,12 +184,14 @@ class SharedRecords:
                 await self._states.delete(ARTIFACT, record.id)
         except JournalError as error:  # then it expires
             _LOG.warning("the records of a session cannot be deleted: %s", error)
-        self._marked.discard(key)
+        self._marked.pop(key, None)
 
-    async def _insert(self, kind: str, id: str, data: JsonObject, *, seconds: float, group: str | None = None) -> None:
+    async def _insert(
+        self, kind: str, id: str, data: JsonObject, *, seconds: float, group: str | None = None
+    ) -> StateRecord | None:
         now = now_micros()
         expires_at = now + int(seconds * 1_000_000)
-        await self._states.insert(
+        return await self._states.insert(
             StateRecord(kind, id, "kept", json.dumps(data), now, group=group, expires_at=expires_at)
         )
 

@@ -7,6 +7,7 @@ to any of them, reaches it.
 
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ from spindle.mcp.server.tool_server import ToolServer
 
 _VERSION_HEADER: Final = "mcp-protocol-version"
 _REFRESH_SECONDS: Final = IDLE_SECONDS / 6
-_DONE: Final = 200
+_MAX_INITIALIZE_CHARS: Final = 1 << 16
 _FAILED: Final = 400
 _LOG: Final = logging.getLogger("spindle.mcp.server")
 
@@ -63,6 +64,10 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         return await super().send_raw_request(method, params, named, **related)
 
 
+class _FullError(Exception):
+    """As many sessions are served here as may be."""
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class _OpenSession:
     """A session that this replica serves."""
@@ -70,6 +75,16 @@ class _OpenSession:
     key: str
     transport: StreamableHTTPServerTransport
     refreshed_at: float = field(default_factory=anyio.current_time)
+    requests: int = 0
+    """Number of its requests that are being served, open streams included."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        self.requests += 1
+        try:
+            await self.transport.handle_request(scope, receive, send)
+        finally:
+            self.requests -= 1
 
 
 class SharedSessions:
@@ -82,7 +97,8 @@ class SharedSessions:
         self._app, self._server, self._shared, self._replica = app, server, shared, replica
         self._path, self._max_sessions = path, max_sessions
         self._limited = RequestBodyLimitMiddleware(self._handle, DEFAULT_MAX_REQUEST_BODY_SIZE)
-        self._open: dict[str, _OpenSession] = {}
+        self._open: OrderedDict[str, _OpenSession] = OrderedDict()
+        """The sessions that are served here, the one used last at the end."""
         self._adopting = anyio.Lock()
         replica.clean(SESSION)
         replica.on("client_message", self._deliver)
@@ -107,6 +123,8 @@ class SharedSessions:
                 served: ASGIApp = self._app if params is None else await self._open_new(request, params)
             else:
                 served = await self._serve(request, session_id, body)
+        except _FullError:
+            served = _refuse(503, "Too many open sessions", INTERNAL_ERROR)
         except JournalError as error:
             _LOG.warning("a session cannot be served: %s", error)
             served = _refuse(503, "The store of the sessions is not available.", INTERNAL_ERROR)
@@ -114,11 +132,13 @@ class SharedSessions:
 
     async def _open_new(self, request: Request, params: JsonObject) -> ASGIApp:
         if len(self._open) >= self._max_sessions:
-            return _refuse(503, "Too many open sessions", INTERNAL_ERROR)
+            raise _FullError
+        data = json.dumps({"initialize": params})
+        if len(data) > _MAX_INITIALIZE_CHARS:
+            return _refuse(413, "The parameters of initialize are too large.", INVALID_REQUEST)
         session_id = uuid4().hex
         caller = _identify(request, session_id)
         now = now_micros()
-        data = json.dumps({"initialize": params})
         expires_at = now + IDLE_SECONDS * 1_000_000
         await self._replica.states.insert(
             StateRecord(SESSION, caller.key, "open", data, now, group=caller.profile, expires_at=expires_at)
@@ -134,7 +154,7 @@ class SharedSessions:
                 await send(message)
 
             try:
-                await session.transport.handle_request(scope, receive, watch)
+                await session.handle(scope, receive, watch)
             finally:
                 if status >= _FAILED:
                     with anyio.CancelScope(shield=True):
@@ -147,14 +167,15 @@ class SharedSessions:
         session = self._open.get(caller.key) or await self._adopt(session_id, caller)
         if session is None:
             return _refuse(404, "Session not found", INVALID_REQUEST)
+        self._open.move_to_end(session.key)
         await self._refresh(session)
         if body and await self._relay(session, body):
             return Response(status_code=202, headers={SESSION_HEADER: session_id})
         if request.method != "DELETE":
-            return session.transport.handle_request
+            return session.handle
 
         async def serve_last(scope: Scope, receive: Receive, send: Send) -> None:
-            await session.transport.handle_request(scope, receive, send)
+            await session.handle(scope, receive, send)
             if session.transport.is_terminated:
                 await self._close(session, is_ended=True)
 
@@ -168,8 +189,10 @@ class SharedSessions:
             if record is None or (record.expires_at or 0) < now_micros():
                 return known
             if len(self._open) >= self._max_sessions:
-                idle = next(iter(self._open.values()))
-                await self._close(idle, is_ended=False)  # the oldest; it is continued when it is used again
+                idle = next((each for each in self._open.values() if not each.requests), None)
+                if idle is None:
+                    raise _FullError
+                await self._close(idle, is_ended=False)  # it is continued when it is used again
             data: JsonObject = json.loads(record.data)
             session = await self._start(session_id, caller, data["initialize"])
             if data.get("log_level") is not None:
