@@ -21,10 +21,13 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.mcp.gateways import SERVERS
 from tests.mcp.serving import serving
 
+STOPPING = 503
 TOOLS = '''
 import json
 import os
 from pathlib import Path
+
+import anyio
 
 from spindle import ToolContext, tool
 from spindle.turns import Gate
@@ -78,8 +81,6 @@ def report() -> str:
 @tool
 async def slow(ctx: ToolContext) -> str:
     """Wait to be cancelled."""
-    import anyio
-
     note("slow began")
     try:
         await anyio.sleep(120)
@@ -96,7 +97,22 @@ def drop(table: str) -> str:
     return "dropped"
 
 
-TOOLS = [who, pay, once, again, report, slow, drop]
+@tool
+def mark(number: int) -> str:
+    """Write a number."""
+    note(f"mark {number}")
+    return "marked"
+
+
+@tool
+async def nap() -> str:
+    """Take a while."""
+    note("nap began")
+    await anyio.sleep(2)
+    return "slept"
+
+
+TOOLS = [who, pay, once, again, report, slow, drop, mark, nap]
 '''
 
 CONFIG = """
@@ -151,6 +167,13 @@ class Balancer(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        while True:
+            response, chosen = await self._send(request)
+            if response.status_code != STOPPING or len(self.replicas) == 1:
+                return response
+            self.replicas.remove(chosen)  # it stops; another one can serve the request
+
+    async def _send(self, request: httpx2.Request) -> tuple[httpx2.Response, HasAddress]:
         body = await request.aread()
         message: dict[str, Any] = json.loads(body) if body else {}
         place = self.route(str(message.get("method") or ("answer" if message else request.method)))
@@ -158,7 +181,7 @@ class Balancer(httpx2.AsyncBaseTransport):
         where = urlsplit(chosen.address)
         request.url = request.url.copy_with(host=where.hostname, port=where.port)
         request.headers["host"] = where.netloc
-        return await self._inner.handle_async_request(request)
+        return await self._inner.handle_async_request(request), chosen
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -111,6 +111,10 @@ def to(place: int) -> Callable[[str], int]:
     return route
 
 
+def round_robin(_kind: str) -> None:
+    """Route each request to the next replica."""
+
+
 @both_revisions
 async def test_an_artifact_is_read_at_another_replica_by_its_own_client_only(two: Cluster, mode: str) -> None:
     with anyio.fail_after(IN_TIME):
@@ -318,3 +322,34 @@ async def test_a_session_goes_on_after_the_replica_of_its_question_was_killed(su
     assert lines == []
     assert text_of(after) == f"paid 6 by {survivor.replicas[0].pid}"
     assert survivor.lines == ["paid 6"]
+
+
+@both_revisions
+async def test_a_rolling_restart_loses_no_call(survivor: Cluster, mode: str) -> None:
+    survivor.log.write_text("")
+    leaving = survivor.start()
+    survivor.replicas.remove(leaving)
+    slept: list[str] = []
+
+    with anyio.fail_after(IN_TIME):
+        async with survivor.client(mode) as (client, balancer):
+            balancer.replicas.append(leaving)
+
+            async def nap() -> None:
+                slept.append(text_of(await client.call_tool("nap", {})))
+
+            async with anyio.create_task_group() as tasks:
+                balancer.route = to(1)
+                tasks.start_soon(nap)
+                await survivor.wait_for_lines("nap began")
+                balancer.route = round_robin
+                for number in range(20):
+                    if number == 5:
+                        leaving.stop()
+                    assert text_of(await client.call_tool("mark", {"number": number})) == "marked"
+                    await anyio.sleep(0.02)
+            await anyio.to_thread.run_sync(leaving.process.wait)
+
+    assert slept == ["slept"]
+    assert survivor.lines == ["nap began", *(f"mark {number}" for number in range(20))]
+    assert leaving.process.returncode == 0
