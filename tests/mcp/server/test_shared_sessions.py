@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from spindle import Executor, Spool, ToolRegistry, tool
 from spindle.execution import StateKey
-from spindle.journal import Journal, StateQuery
+from spindle.journal import Journal, StateQuery, StateStore
 from spindle.mcp import HttpSettings, ToolServer, http_app
 from spindle.mcp.server.http_callers import identify_caller
 from spindle.mcp.server.replicas import Replica
@@ -52,6 +52,7 @@ class Place:
     server: ToolServer
     executor: Executor
     replica: Replica
+    shared: SharedRecords
     address: str = ""
 
 
@@ -132,7 +133,7 @@ async def two_servers(**door: Any) -> AsyncGenerator[Places]:
             settings = HttpSettings(port=0, **door)
             app = http_app(server, settings, shared=shared)
             await stack.enter_async_context(replica.open())
-            place, ready = Place(name, server, executor, replica), anyio.Event()
+            place, ready = Place(name, server, executor, replica, shared), anyio.Event()
 
             def is_ready(address: str, place: Place = place, ready: anyio.Event = ready) -> None:
                 place.address = address
@@ -268,6 +269,45 @@ async def test_a_call_that_waits_for_approval_is_found_at_every_server() -> None
     assert (code_of(waiting), code_of(still)) == ("needs_approval", "needs_approval")
     assert [each.id for each in approvals] == [approval.id]
     assert len(waits) == 1
+
+
+class CountedStates:
+    """Counts the operations on records, except those by which replicas find each other."""
+
+    def __init__(self, states: StateStore) -> None:
+        self._states = states
+        self.used: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def run(first: Any, *more: Any) -> Any:
+            kind = first if isinstance(first, str) else first.kind
+            if not kind.startswith("replica"):
+                self.used.append(f"{name} {kind}")
+            return await getattr(self._states, name)(first, *more)
+
+        return run
+
+
+@both_revisions
+async def test_a_call_rarely_waits_for_the_store(mode: str) -> None:
+    used: list[list[str]] = []
+    async with two_servers() as places, places.client(mode) as (client, balancer):
+        balancer.route = to(0)
+        await client.list_tools()
+        states = CountedStates(places.replicas[0].replica.states)
+        for each in (places.replicas[0].replica, places.replicas[0].shared):
+            vars(each)["_states" if each is places.replicas[0].shared else "states"] = states
+        for name in ("who", "report", "report", "who"):
+            states.used.clear()
+            await client.call_tool(name, {})
+            used.append(sorted(states.used))
+
+    assert used == [
+        ["get mcp_taint"],
+        ["get mcp_taint", "insert mcp_artifact", "insert mcp_taint"],
+        ["insert mcp_artifact"],
+        [],
+    ]
 
 
 async def test_requests_of_a_token_are_counted_together() -> None:
