@@ -106,7 +106,7 @@ def test_a_journal_in_a_file_has_no_notices(tmp_path: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_listener_is_told_that_notices_may_be_lost_after_a_lost_connection(postgres_dsn: str) -> None:
+async def test_a_listener_learns_that_notices_may_be_lost_after_a_lost_connection(postgres_dsn: str) -> None:
     heard, journal = Heard(), postgres_place(postgres_dsn).journal()
     notices = journal.notices
     assert notices is not None

@@ -5,7 +5,7 @@ from contextlib import suppress
 from os import PathLike
 from sys import maxsize
 from types import TracebackType
-from typing import Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, get_args
 
 from anyio import CancelScope
 
@@ -29,9 +29,11 @@ from spindle.journal.entries import (
     to_entry,
     to_outcome,
 )
-from spindle.journal.notices import NoticeBoard
 from spindle.journal.states import StateStore
 from spindle.json_types import JsonValue, is_large, is_mapping, untyped
+
+if TYPE_CHECKING:  # most programs send none
+    from spindle.journal.notices import NoticeBoard
 
 Entries: TypeAlias = list[JournalEntry]
 ExistingEntries: TypeAlias = list[JournalEntry | None]
@@ -110,7 +112,7 @@ class Journal:
         return self._states
 
     @property
-    def notices(self) -> NoticeBoard | None:
+    def notices(self) -> "NoticeBoard | None":
         """Notices to the other processes that use this journal; `None` if its store has none, such as a file."""
         return self._notices
 

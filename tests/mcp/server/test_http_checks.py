@@ -255,14 +255,14 @@ async def test_behind_every_address_the_announced_one_works() -> None:
     assert answer.status_code == 200
 
 
-def test_requests_of_other_replicas_count_and_own_ones_are_told_in_parts() -> None:
-    told: list[tuple[str, int]] = []
-    rates = RequestRates(200, clock=lambda: 0.0, tell=lambda key, count: told.append((key, count)))
+def test_requests_of_other_replicas_count_and_own_ones_are_reported_in_parts() -> None:
+    reported: list[tuple[str, int]] = []
+    rates = RequestRates(200, clock=lambda: 0.0, report=lambda key, count: reported.append((key, count)))
 
     answers = [rates.count("a") for _ in range(5)]
     rates.spend("a", 195)
 
     assert answers == [0] * 5
-    assert told == [("a", 2), ("a", 2)]
+    assert reported == [("a", 2), ("a", 2)]
     assert rates.count("a") > 0
     assert rates.count("b") == 0

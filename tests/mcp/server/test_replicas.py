@@ -25,7 +25,7 @@ def build(journal: Journal, key: str = "k", **options: Any) -> Replica:
 
 
 class Handled:
-    """What a replica was told, and what it replies."""
+    """What a replica has received, and what it replies."""
 
     def __init__(self, reply: dict[str, Any] | None = None) -> None:
         self.contents: list[dict[str, Any]] = []

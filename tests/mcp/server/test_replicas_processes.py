@@ -133,16 +133,16 @@ async def test_an_artifact_is_read_at_another_replica_by_its_own_client_only(two
     if mode == LEGACY:
         assert refused.is_error
         assert call_id in text_of(refused)
-    else:  # the same token, here nobody's: the id is the secret
+    else:  # the same token, here none: the id is the secret
         assert text_of(refused) == text_of(tail)
 
 
-async def test_readers_appear_at_every_replica_and_the_client_is_told_where_it_listens(two: Cluster) -> None:
-    told = anyio.Event()
+async def test_readers_appear_at_every_replica_and_the_client_is_notified_where_it_listens(two: Cluster) -> None:
+    notified = anyio.Event()
 
     async def receive(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     with anyio.fail_after(IN_TIME):
         async with two.client(LEGACY, message_handler=receive) as (client, balancer):
@@ -150,7 +150,7 @@ async def test_readers_appear_at_every_replica_and_the_client_is_told_where_it_l
             before = {each.name for each in (await client.list_tools()).tools}
             balancer.route = lambda kind: 1 if kind == "GET" else 0
             await client.call_tool("report", {})
-            await told.wait()
+            await notified.wait()
             balancer.route = to(1)
             after = {each.name for each in (await client.list_tools(cache_mode="refresh")).tools}
 
@@ -158,12 +158,12 @@ async def test_readers_appear_at_every_replica_and_the_client_is_told_where_it_l
 
 
 @both_revisions
-async def test_a_change_of_tools_at_one_replica_is_told_to_the_clients_of_another(two: Cluster, mode: str) -> None:
-    told = anyio.Event()
+async def test_a_change_of_tools_at_one_replica_reaches_the_clients_of_another(two: Cluster, mode: str) -> None:
+    notified = anyio.Event()
 
     async def receive(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     with anyio.fail_after(IN_TIME):
         async with two.client(mode, message_handler=receive) as (client, there), two.client(mode) as (other, here):
@@ -171,7 +171,7 @@ async def test_a_change_of_tools_at_one_replica_is_told_to_the_clients_of_anothe
             assert "mcp__one__grow" in {each.name for each in (await client.list_tools()).tools}
             if mode == LEGACY:
                 await other.call_tool("mcp__one__grow", {"name": f"new_{mode}"})
-                await told.wait()
+                await notified.wait()
             else:
                 async with client.listen(tools_list_changed=True) as news:
                     await other.call_tool("mcp__one__grow", {"name": "new_modern"})

@@ -72,7 +72,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 
 Steps are never changed, and only go forward. Processes of an older version keep using the tables meanwhile, so a change
 takes several releases: one adds what is new beside the old (tables, columns with a default), a later one moves rows,
-and a last one, when nobody runs a version that needs it, removes the old and sets `oldest` to its own version.
+and a last one, when no process has a version that needs it, removes the old and sets `oldest` to its own version.
 """
 
 _LOCK = 0x53504A4C

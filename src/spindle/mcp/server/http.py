@@ -177,13 +177,13 @@ class _AuthMiddleware:
         self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
         self._origins = [parse_origin(entry) for entry in security.allowed_origins]
         self._replica = replica
-        tell = None if replica is None else self._tell_requests
-        self._rates = RequestRates(settings.max_requests_per_minute, tell=tell)
+        report = None if replica is None else self._report_requests
+        self._rates = RequestRates(settings.max_requests_per_minute, report=report)
         self._failures = FailedLogins()
         if replica is not None:
             replica.on("requests", self._hear_of_requests)
 
-    def _tell_requests(self, key: str, requests: int) -> None:
+    def _report_requests(self, key: str, requests: int) -> None:
         if self._replica is not None:
             self._replica.post("requests", {"token": key, "requests": requests})
 

@@ -58,13 +58,13 @@ def is_listed(given: HostAndPort, allowed: Iterable[HostAndPort | None]) -> bool
 
 
 _SHARE: Final = 100
-"""Requests are told to other replicas when they are this part of a minute's."""
+"""Requests are reported to other replicas when they are this part of a minute's."""
 
 
 class RequestRates:
     """Limits the requests of each key: as many at once as in a minute, refilled evenly.
 
-    With replicas, each counts the requests of all: `tell` is called with a key and how many were counted here since,
+    With replicas, each counts the requests of all: `report` is called with a key and how many were counted here since,
     and `spend` with those of others.
     """
 
@@ -73,11 +73,11 @@ class RequestRates:
         per_minute: int | None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        tell: Callable[[str, int], None] | None = None,
+        report: Callable[[str, int], None] | None = None,
     ) -> None:
-        self._per_minute, self._clock, self._tell = per_minute, clock, tell
+        self._per_minute, self._clock, self._report = per_minute, clock, report
         self._left: dict[str, tuple[float, float]] = {}
-        self._untold: Counter[str] = Counter()
+        self._unreported: Counter[str] = Counter()
 
     def count(self, key: str) -> float:
         """Count a request; return 0 if it is within the limit, else the seconds until the next one is."""
@@ -87,10 +87,10 @@ class RequestRates:
         left = self._refill(key, now, self._per_minute)
         is_allowed = left >= 1
         self._left[key] = left - is_allowed, now
-        if self._tell is not None and is_allowed:
-            self._untold[key] += 1
-            if self._untold[key] >= self._per_minute / _SHARE:
-                self._tell(key, self._untold.pop(key))
+        if self._report is not None and is_allowed:
+            self._unreported[key] += 1
+            if self._unreported[key] >= self._per_minute / _SHARE:
+                self._report(key, self._unreported.pop(key))
         return 0 if is_allowed else (1 - left) / rate
 
     def spend(self, key: str, requests: int) -> None:

@@ -103,6 +103,7 @@ class SharedSessions:
         replica.clean(SESSION)
         replica.on("client_message", self._deliver)
         replica.on("session_ended", self._end_here)
+        replica.on("log_level", self._set_log_level)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of a session, or pass it on."""
@@ -252,6 +253,9 @@ class SharedSessions:
         self._server.forget(str(content.get("session")))
         if session is not None:
             await self._close(session, is_ended=False)
+
+    async def _set_log_level(self, content: JsonObject) -> None:
+        self._server.set_log_level(str(content.get("session")), content.get("level"))
 
     async def _refresh(self, session: _OpenSession) -> None:
         """Keep the session in the store while it is used."""

@@ -106,10 +106,15 @@ class ToolServer:
         self._scopes: set[anyio.CancelScope] = set()
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         self._lists = ToolLists(structured=None if is_fenced else True)
-        pages = ListPages(self._find_list)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
-        self.sdk: Server[Any] = Server(
+        self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
+        if shared is not None:
+            shared.replica.on("tools_changed", self._hear_of_change)
+
+    def _build_sdk(self, name: str, version: str, instructions: str | None) -> Server[Any]:
+        pages = ListPages(self._find_list)
+        sdk: Server[Any] = Server(
             name,
             version=version,
             instructions=instructions,
@@ -120,16 +125,14 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        add_offers(self.sdk, offers, self._taint_reader)
-        self.sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        add_offers(sdk, self._offers, self._taint_reader)
+        sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        key = None if shared is None else shared.replica.key
+        key = None if self._shared is None else self._shared.replica.key
         seal = RequestStateSecurity.ephemeral() if key is None else RequestStateSecurity(keys=key.derive("questions"))
-        self.sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
-        self.sdk.middleware.append(pages)
-        if shared is not None:
-            shared.replica.on("tools_changed", self._hear_of_change)
-            shared.replica.on("log_level", self._hear_of_level)
+        sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
+        sdk.middleware.append(pages)
+        return sdk
 
     @property
     def options(self) -> InitializationOptions:
@@ -199,9 +202,6 @@ class ToolServer:
             session.is_current = False
         if key is None or session is not None:
             await self._notify_clients(self._sessions.all() if session is None else [session])
-
-    async def _hear_of_level(self, content: JsonObject) -> None:
-        self.set_log_level(str(content.get("session")), content.get("level"))
 
     def set_log_level(self, key: str, level: str | None) -> None:
         """Set the lowest level of log messages of a session, if it is open here."""
