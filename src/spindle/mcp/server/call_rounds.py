@@ -45,6 +45,9 @@ class CallRounds:
             return await self._refuse(ctx, session, params)
         return await self._go_on(ctx, session, params, running)
 
+    async def wait_until_idle(self) -> None:
+        """Wait until no call goes on without a request that waits for it here; here there is none."""
+
     async def _go_on(
         self, ctx: Context, session: McpSession, params: types.CallToolRequestParams, running: ResumableCall
     ) -> Answer:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final, cast
 
+import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
@@ -38,6 +39,9 @@ class SharedRounds(CallRounds):
     def __init__(self, build_result: BuildResult, replica: Replica) -> None:
         super().__init__(build_result)
         self._replica = replica
+        self._detached = 0
+        """Number of calls that go on for clients that wait at other replicas."""
+        self._idle = anyio.Event()
         replica.clean(QUESTION)
         replica.on("resume", self._resume_for_other)
 
@@ -61,12 +65,20 @@ class SharedRounds(CallRounds):
         data: JsonObject = json.loads(record.data)
         if not await self._replica.is_gone(data["replica"]):
             reply = await self._forward(session, params, data["replica"])
-            if reply is not None:
-                return await self._read_reply(ctx, session, params, reply)
+            if reply:
+                return _read_reply(reply)
+            # It is gone, or does not have the call any more, because it stops.
             record = await self._replica.states.get(QUESTION, ticket)
         if record is None or not await self._claim(record):
             return await self._refuse(ctx, session, params)
         return await self._start_again(ctx, session, params, restart, json.loads(record.data))
+
+    @override
+    async def wait_until_idle(self) -> None:
+        """Wait until no call goes on for a client at another replica."""
+        while self._detached:
+            self._idle = anyio.Event()
+            await self._idle.wait()
 
     async def _claim(self, record: StateRecord) -> bool:
         """Return whether this replica, and no other, goes on with the call of a question."""
@@ -85,17 +97,6 @@ class SharedRounds(CallRounds):
         content: JsonObject = {"ticket": params.request_state, "owner": session.key, "responses": responses}
         return await self._replica.request(replica, "resume", content)
 
-    async def _read_reply(
-        self, ctx: Context, session: McpSession, params: types.CallToolRequestParams, reply: JsonObject
-    ) -> Answer:
-        if "error" in reply:
-            raise MCPError(*reply["error"])
-        if "result" in reply:
-            return types.CallToolResult.model_validate(reply["result"], by_name=False)
-        if "asked" in reply:
-            return types.InputRequiredResult.model_validate(reply["asked"], by_name=False)
-        return await self._refuse(ctx, session, params)
-
     async def _resume_for_other(self, content: JsonObject) -> JsonObject:
         """Go on with a call whose answer was sent to another replica, and return the answer to its client."""
         running = self.parked_calls.take(str(content["ticket"]), owner=str(content["owner"]))
@@ -108,10 +109,15 @@ class SharedRounds(CallRounds):
         params = types.CallToolRequestParams(
             name="", input_responses=_RESPONSES.validate_python(content["responses"], by_name=False)
         )
+        self._detached += 1
         try:
             answer = await self._go_on_detached(params, running)
         except MCPError as error:
             return {"error": [error.error.code, error.error.message, error.error.data]}
+        finally:
+            self._detached -= 1
+            if not self._detached:
+                self._idle.set()
         name = "asked" if isinstance(answer, types.InputRequiredResult) else "result"
         return {name: answer.model_dump(by_alias=True, mode="json", exclude_none=True)}
 
@@ -171,6 +177,14 @@ class SharedRounds(CallRounds):
             )
         )
         return answer
+
+
+def _read_reply(reply: JsonObject) -> Answer:
+    if "error" in reply:
+        raise MCPError(*reply["error"])
+    if "result" in reply:
+        return types.CallToolResult.model_validate(reply["result"], by_name=False)
+    return types.InputRequiredResult.model_validate(reply["asked"], by_name=False)
 
 
 def _is_cancelled(news: CallEvent | None) -> bool:

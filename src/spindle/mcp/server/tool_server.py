@@ -90,10 +90,9 @@ class ToolServer:
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
         self._offers, self._tools_ready = offers, tools_ready
-        self._sessions, self._taint = McpSessions(), TaintLedger()
+        self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
         self._shared = shared
         self._rounds = (CallRounds if shared is None else shared.build_rounds)(self._build_result)
-        self._waiting_calls = WaitingCalls()
         self.tasks: TaskGroup | None = None
         """Where sessions and calls run while the server does."""
         self.lifespan_state: Any = None
@@ -219,6 +218,7 @@ class ToolServer:
         try:
             with anyio.move_on_after(seconds):
                 await self._until_idle()
+                await self._rounds.wait_until_idle()
         finally:
             left = self._running
             self._listening.close()
