@@ -1,7 +1,4 @@
-"""The latency of a whole turn with two calls: in this process without a journal, and where it survives a crash.
-
-Rows for turns on engines belong here too: the same turn, started at the engine, beside the embedded one.
-"""
+"""The latency of a whole turn with two calls: in this process without a journal, and where it survives a crash."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache

@@ -1,4 +1,4 @@
-"""Calls through a transport beside the engine's own jobs that do nothing, for one, two and four workers."""
+"""Calls through a transport beside the engine's own jobs, for one, two and four workers; turns beside embedded ones."""
 
 import json
 import os
@@ -17,14 +17,14 @@ WORKERS = (1, 2, 4)
 
 
 class EngineRounds:
-    """The rounds of one engine and number of workers: measured together in one process, when they are first read."""
+    """The rounds of two sides that a program measures together, when they are first read."""
 
-    def __init__(self, engine: str, workers: int) -> None:
-        self._command = [sys.executable, "-m", "benchmarks.engine_load", engine, str(workers)]
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
         self._seconds: dict[str, list[float]] = {}
 
     def read(self, side: str) -> float:
-        """Return the seconds of one call in the next round."""
+        """Return the seconds of one call or turn in the next round."""
         if not self._seconds.get(side):
             done = subprocess.run(self._command, env=build_environ(), capture_output=True, text=True, check=False)
             if done.returncode:
@@ -57,7 +57,7 @@ def find_missing_dbos() -> str | None:
 
 def compare(engine: str, words: str, workers: int, missing: Callable[[], str | None]) -> Benchmark:
     """A call on the workers of an engine, beside a job of the engine's own."""
-    rounds = EngineRounds(engine, workers)
+    rounds = EngineRounds("benchmarks.engine_load", engine, str(workers))
     return Benchmark(
         name=f"a call on {words}, {workers} worker{'s' * (workers > 1)} / its own job that does nothing",
         floor=Reported(partial(rounds.read, "bare")),
@@ -69,6 +69,17 @@ def compare(engine: str, words: str, workers: int, missing: Callable[[], str | N
     )
 
 
+def compare_turns(engine: str, words: str, missing: Callable[[], str | None]) -> Benchmark:
+    """A turn on a worker of an engine, beside the same turn in this process; a journal has both."""
+    rounds = EngineRounds("benchmarks.engine_turns", engine)
+    return Benchmark(
+        name=f"a turn with two calls on {words} / in this process, with the same journal",
+        floor=Reported(partial(rounds.read, "embedded")),
+        subject=Reported(partial(rounds.read, "engine")),
+        missing=missing,
+    )
+
+
 NOTE = (
     "Both sides have the same number of jobs at once. A call adds admission, a message with fingerprint and deadline, "
     "and heartbeats (Temporal) or a second step that records the start of the body (DBOS)."
@@ -76,4 +87,6 @@ NOTE = (
 BENCHMARKS = [
     *(compare("temporal", "Temporal", workers, find_missing_temporal) for workers in WORKERS),
     *(compare("dbos", "DBOS", workers, find_missing_dbos) for workers in WORKERS),
+    compare_turns("temporal", "Temporal", find_missing_temporal),
+    compare_turns("dbos", "DBOS", find_missing_dbos),
 ]
