@@ -143,6 +143,7 @@ class EmbeddedProcesses:
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await worker.send({"cancel": number})
+                await worker.wait(number)  # it has reached the executor when the request has ended
             raise
 
 

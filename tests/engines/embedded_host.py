@@ -49,7 +49,7 @@ async def main(folder: Path, concurrency: int) -> None:
         scopes: dict[int, anyio.CancelScope] = {}
 
         async def answer(request: dict[str, Any]) -> None:
-            with scopes.setdefault(request["id"], anyio.CancelScope()):
+            with scopes.setdefault(request["id"], anyio.CancelScope()) as scope:
                 if "turn" in request:
                     report = await runner.run(messages=[request["turn"]], turn_id=request["turn_id"])
                     replies = [asdict(TurnReply.from_report(report))]
@@ -63,13 +63,15 @@ async def main(folder: Path, concurrency: int) -> None:
                     outcomes = await executor.execute_parallel(calls, ToolContext(session_id=request["session_id"]))
                     replies = [asdict(SuiteReply.from_outcome(outcome)) for outcome in outcomes]
                 write({"id": request["id"], "replies": replies})
+            if scope.cancelled_caught:
+                write({"id": request["id"], "replies": []})
 
         sys.stdout.write("Taking calls of this process\n")
         sys.stdout.flush()
         while line := await anyio.to_thread.run_sync(sys.stdin.readline):
             request = json.loads(line)
             if "cancel" in request:
-                scopes[request["cancel"]].cancel()
+                scopes.setdefault(request["cancel"], anyio.CancelScope()).cancel()
             else:
                 tasks.start_soon(answer, request)
         tasks.cancel_scope.cancel()
