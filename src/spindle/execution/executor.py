@@ -64,11 +64,11 @@ class DirectRunner(NamedTuple):
     def find_plain_timeout(self, ctx: ToolContext) -> float | None:
         """Return the time of a tool that needs nothing else from the executor, or `None`; see `ToolRunner`."""
         is_plain = self.filter is None and not ctx.dry_run and get_handles(ctx) is None
-        return self.executor._find_plain_timeout(ctx) if is_plain else None  # pyright: ignore[reportPrivateUsage]  a part of it
+        return self.executor._find_plain_timeout(ctx) if is_plain else None  # pyright: ignore[reportPrivateUsage]  same module
 
     async def run_tool(self, tool: Tool, args: RawArgs, ctx: ToolContext) -> object:
         """Run one call and return the handler's value; see `Tool.executor`."""
-        return await self.executor._run_direct(tool, args, ctx, self)  # pyright: ignore[reportPrivateUsage]  a part of it
+        return await self.executor._run_direct(tool, args, ctx, self)  # pyright: ignore[reportPrivateUsage]  same module
 
 
 class Executor:
