@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from spindle.turns.suspension import DurableCalls as DurableCalls
     from spindle.turns.turn_saver import TurnSaver as TurnSaver
     from spindle.turns.turn_store import TurnStore as TurnStore
-    from spindle.turns.waiting import UnattendedGates as UnattendedGates
-    from spindle.turns.waiting import ask_at_gate as ask_at_gate
-    from spindle.turns.waiting import build_store_error as build_store_error
+    from spindle.turns.wait_policy import UnattendedGates as UnattendedGates
+    from spindle.turns.wait_policy import ask_at_gate as ask_at_gate
+    from spindle.turns.wait_policy import build_store_error as build_store_error
 else:
     __getattr__, __dir__ = open_door(__name__)
