@@ -103,7 +103,7 @@ async def over_http(
                 listening=listening,
                 stop_seconds=section.stop_seconds,
                 on_ready=lambda address: _announce(runtime, where, address, http),
-                on_stopping=lambda: _print_stopping(server.running_calls, section.stop_seconds),
+                on_stopping=lambda: _print_stopping(server.load.running, section.stop_seconds),
             )
             tasks.cancel_scope.cancel()
 

@@ -79,6 +79,14 @@ COMMANDS = (
     ("approvals", "spindle.cli.commands.approvals:approvals", "Answer calls that wait for a person's approval."),
     ("doctor", "spindle.cli.commands.doctor:doctor", "Check this machine and the configuration."),
     ("trust", "spindle.cli.commands.trust:trust", "Accept the configuration of the working folder."),
+    ("lock", "spindle.cli.commands.lock:lock", "Write spindle.lock: what the servers offer now."),
+    ("diff", "spindle.cli.commands.diff:diff", "Show what the servers changed since spindle.lock was written."),
+    ("verify", "spindle.cli.commands.verify:verify", "Fail if the servers offer something else than spindle.lock."),
+    ("lint", "spindle.cli.commands.lint:lint", "Check the definitions of tools for poison and poor quality."),
+    ("add", "spindle.cli.commands.add:add", "Add an MCP server to spindle.toml."),
+    ("discover", "spindle.cli.commands.discover:discover", "Find the MCP configurations of installed clients."),
+    ("install", "spindle.cli.commands.install:install", "Put Spindle into the configuration of an MCP client."),
+    ("login", "spindle.cli.commands.login:login", "Log in to an upstream server that uses OAuth."),
     ("completion", "spindle.cli.commands.completion:completion", "Print or install completion for your shell."),
 )
 """Imported on use, so that start-up does not pay for dependencies of other commands."""

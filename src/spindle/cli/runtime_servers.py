@@ -11,7 +11,8 @@ from pathlib import Path
 from spindle.capabilities import from_file
 from spindle.capabilities.resolve import Backends
 from spindle.cli.config.loader import Config
-from spindle.cli.config.schema import ServerEntry, looks_like_secret
+from spindle.cli.config.schema import looks_like_secret
+from spindle.cli.config.schema_servers import ServerEntry
 from spindle.cli.config.sources import RemoteStore
 from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError
 from spindle.extras import missing_extra

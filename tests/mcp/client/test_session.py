@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.mcp.client.session import keep_valid_tools
+from spindle.mcp.client.listing_filter import keep_valid_tools
 
 FINE: dict[str, Any] = {"name": "fine", "inputSchema": {"type": "object"}}
 LISTINGS: dict[str, dict[str, Any]] = {

@@ -91,7 +91,7 @@ async def test_calls_beside_a_crash_have_one_outcome_each_and_the_server_works_a
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
                 tasks.start_soon(call, "hang")
-            while gateway.server.running_calls < 20:
+            while gateway.server.load.running < 20:
                 await anyio.wait_all_tasks_blocked()
             tasks.start_soon(call, "crash")
         again = await client.call_tool("mcp__bad__ok", {})

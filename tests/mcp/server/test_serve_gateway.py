@@ -169,7 +169,7 @@ async def test_a_question_without_a_call_is_declined_while_two_clients_call(tmp_
 
 
 async def _are_running(server: ToolServer, count: int) -> None:
-    while server.running_calls != count:
+    while server.load.running != count:
         await anyio.wait_all_tasks_blocked()
 
 

@@ -393,7 +393,7 @@ async def test_a_server_that_stops_says_so_to_a_balancer() -> None:
         while places.replicas[0].replica.others < 1:  # noqa: ASYNC110  it looks at intervals
             await anyio.sleep(0.01)
         before = await http.get(url)
-        places.replicas[0].server.is_stopping = True
+        places.replicas[0].server.load.is_stopping = True
         after = await http.get(url)
         refused = await http.post(places.replicas[0].address, json=INITIALIZE, headers=PLAIN)
 

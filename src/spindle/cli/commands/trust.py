@@ -12,7 +12,9 @@ from cyclopts import Parameter
 from spindle.addresses import mask_password
 from spindle.cli.config.loader import parse_config, read_config_bytes
 from spindle.cli.config.local_code import find_imported_servers, find_local_code
-from spindle.cli.config.schema import ConfigFile, ConfigSection, ServerEntry
+from spindle.cli.config.schema import ConfigFile
+from spindle.cli.config.schema_servers import ServerEntry
+from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import find_config, find_variables
 from spindle.cli.config.trust import TrustStore
 from spindle.cli.main import NOT_FOUND, OK, REFUSED

@@ -15,19 +15,17 @@ from spindle.cli.config.local_code import LocalCode
 from spindle.cli.config.problems import SourceFile, build_error, explain_validation_error
 from spindle.cli.config.schema import (
     ConfigFile,
-    ConfigSection,
     EngineSection,
     LimitsSection,
-    ProfileEntry,
     ReachSection,
-    ServerEntry,
-    ServerSection,
     SpindleSection,
     SpoolSection,
     ToolsSection,
-    TrustSection,
     looks_like_secret,
 )
+from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_servers import ServerEntry
+from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
     ImportedServers,
     RemoteStore,

@@ -21,7 +21,8 @@ from types import CodeType, ModuleType
 from pydantic import ValidationError
 from typing_extensions import override
 
-from spindle.cli.config.schema import ConfigFile, ServerEntry
+from spindle.cli.config.schema import ConfigFile
+from spindle.cli.config.schema_servers import ServerEntry
 from spindle.cli.config.sources import expand_path, read_mcp_json
 from spindle.errors import InvalidConfigError
 

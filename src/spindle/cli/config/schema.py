@@ -3,27 +3,21 @@
 import re
 from typing import Annotated, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-Text = Annotated[str, StringConstraints(min_length=1)]
-Texts = Annotated[tuple[Text, ...], Field(strict=False)]
-Table = dict[str, str]
-ObjectPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
-Port = Annotated[int, Field(ge=0, le=65535)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./-]*$", max_length=200)]
-
-MEMORY = "memory"
-"""Value of a path setting that keeps the data in memory."""
-
-
-class ConfigSection(BaseModel):
-    """Base of all tables: frozen, and unknown keys are rejected."""
-
-    # Deferred, so that start-up without a configuration file does not build the validators.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_servers import McpSection
+from spindle.cli.config.schema_types import (
+    ConfigSection,
+    Count,
+    Name,
+    ObjectPath,
+    Port,
+    Seconds,
+    SecretName,
+    Text,
+    Texts,
+)
 
 
 class SpindleSection(ConfigSection):
@@ -188,109 +182,6 @@ class ReachSection(ConfigSection):
     secrets: Annotated[tuple[SecretName, ...], Field(strict=False)] = ()
     """Names only; the values come from the environment or from `secrets_file`."""
     secrets_file: Text | None = None
-
-
-_STDIO_KEYS = ("args", "env", "env_secrets", "env_passthrough", "cwd")
-_HTTP_KEYS = ("headers", "header_secrets")
-
-
-class ServerEntry(ConfigSection):
-    """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
-
-    command: Text | None = None
-    args: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    env: Table = {}
-    env_secrets: dict[str, SecretName] = {}
-    env_passthrough: Texts = ()
-    cwd: Text | None = None
-    url: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
-    headers: Table = {}
-    header_secrets: dict[str, SecretName] = {}
-    required: bool = False
-    timeout_seconds: Seconds = 60
-    start_timeout_seconds: Seconds = 30
-    max_result_chars: Count = 50_000
-    tools: Texts | None = None
-    enabled: bool = True
-    trusted: bool = False
-
-    @model_validator(mode="after")
-    def _check_transport(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("expected either command, for a local server, or url, for a remote one")
-        ours = {
-            "command": ("headers", "header_secrets"),
-            "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
-        }
-        way = "url" if self.command is None else "command"
-        wrong = [name for name in ours[way] if name in self.model_fields_set]
-        if wrong:
-            raise ValueError(f"{wrong[0]} cannot be used for a server configured with {way}")
-        return self
-
-
-class McpSection(ConfigSection):
-    """`[mcp]`: upstream MCP servers, defined here or imported from files of desktop clients."""
-
-    imports: Texts = Field(default=(), alias="import")
-    servers: dict[Name, ServerEntry] = {}
-
-
-class ProfileEntry(ConfigSection):
-    """`[profiles.NAME]`: the tools that one kind of client may see and run, and its bearer token."""
-
-    allowed_tools: Texts | None = None
-    allowed_mcp_servers: Texts | None = None
-    allowed_plugins: Texts | None = None
-    allowed_mcp_tools: dict[str, Texts] | None = None
-    exclude_tools: Texts = ()
-    token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
-    """The environment variable that holds this profile's bearer token."""
-    token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
-
-    @model_validator(mode="after")
-    def _check_token(self) -> Self:
-        if self.token_env is not None and self.token_sha256 is not None:
-            raise ValueError("expected token_env or token_sha256, not both")
-        return self
-
-
-class TrustSection(ConfigSection):
-    """`[trust]`: what untrusted content must not reach without a person's approval."""
-
-    dangerous: Texts = ()
-    """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
-
-
-class ServerSection(ConfigSection):
-    """`[server]`: how `spindle serve` listens."""
-
-    host: Text = "127.0.0.1"
-    port: Port = 8765
-    path: Annotated[str, StringConstraints(pattern=r"^/[\w./-]*$")] = "/mcp"
-    allowed_origins: Texts = ()
-    allowed_hosts: Texts = ()
-    tls_certificate: Text | None = None
-    """The file of the certificate and its chain, in PEM; with `tls_key`, the server speaks HTTPS."""
-    tls_key: Text | None = None
-    max_sessions: Count = 1_000
-    """Beyond this many open sessions, opening another one is refused."""
-    max_calls_per_session: Count = 256
-    """Beyond this many calls in progress, running or waiting, calls of a client are refused."""
-    max_running_per_session: Count | None = None
-    """How many calls of one client run at once; by default half of `limits.concurrency`."""
-    max_requests_per_minute: Count = 6_000
-    """For each token."""
-    stop_seconds: Seconds = 10
-    """How long running calls may take to finish during shutdown."""
-    fence: bool = True
-    """Whether results are fenced as untrusted content."""
-    name: Text = "spindle"
-    """The server name sent to clients."""
-    offers: ObjectPath | None = None
-    """`package.module:name` of a server of the official SDK; its prompts and resources are served with the tools."""
-    instructions: Text | None = None
-    """Instructions sent to clients for their models."""
 
 
 class ConfigFile(ConfigSection):

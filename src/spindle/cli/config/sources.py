@@ -12,13 +12,13 @@ from typing import Final, TypeAlias
 from spindle.addresses import get_scheme, has_password, hide_credentials, refuse_url
 from spindle.cli.config.problems import SourceFile
 from spindle.cli.config.schema import (
-    MEMORY,
     EngineSection,
     JournalSection,
     SpoolSection,
     StorageSection,
     looks_like_secret,
 )
+from spindle.cli.config.schema_types import MEMORY
 from spindle.errors import InvalidConfigError
 from spindle.json_types import JsonObject, JsonValue, is_object
 

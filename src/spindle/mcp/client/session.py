@@ -1,18 +1,15 @@
-"""A session with one server: version negotiation, tool listing, calls, and a filter for invalid tool definitions."""
+"""A session with one server: version negotiation, tool listing and calls."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
-from typing import Any, Self
 
 import anyio
 from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     HEADER_MISMATCH,
     INVALID_REQUEST,
@@ -25,7 +22,6 @@ from mcp_types import (
     Implementation,
     InputRequiredResult,
     InputResponses,
-    JSONRPCResponse,
     ListRootsRequest,
     ListRootsResult,
     LoggingMessageNotificationParams,
@@ -33,113 +29,13 @@ from mcp_types import (
     Tool,
     ToolListChangedNotification,
 )
-from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.json_types import JsonValue
 from spindle.mcp.client.link import TransportLink
+from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.running_calls import Action, Content
-from spindle.text import to_printable
-
-_METHOD = "tools/list"
-_SCHEMAS = ("inputSchema", "outputSchema")
-_FALLBACK_VERSION = "2025-11-25"
-_MAX_NAME = 200
-
-Message = SessionMessage | Exception
-
-
-class InvalidToolFilter:
-    """A message stream that drops invalid tools from listings; the SDK would reject the whole list."""
-
-    def __init__(self, inner: Any, version: Callable[[], str | None], warn: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._version = version
-        self._warn = warn
-
-    @property
-    def last_context(self) -> object:
-        """The sender's context of the last message, where the transport keeps it."""
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> Message:
-        """Return the next message."""
-        return self._filter_listing(await self._inner.receive())
-
-    async def aclose(self) -> None:
-        """Close the inner stream."""
-        await self._inner.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Message:
-        return self._filter_listing(await self._inner.__anext__())
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
-
-    def _filter_listing(self, item: Message) -> Message:
-        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            result = item.message.result
-            tools = result.get("tools")
-            if is_array(tools):
-                version = self._version() or _FALLBACK_VERSION
-                result["tools"] = keep_valid_tools(tools, result, version, self._warn)
-        return item
-
-
-def keep_valid_tools(
-    tools: list[JsonValue], listing: JsonObject, version: str, warn: Callable[[str], None]
-) -> list[JsonValue]:
-    """Return the valid tools of a listing; a schema without `type` is taken as an object."""
-    kept: list[JsonValue] = []
-    for tool in tools:
-        repaired, problem = tool, _problem(tool, listing, version)
-        if problem is not None:
-            repaired, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
-        if problem is None:
-            kept.append(repaired)
-        else:
-            warn(f"an invalid tool is left out: {problem}")
-    return kept
-
-
-def _with_types(tool: JsonValue) -> JsonValue:
-    if not is_object(tool):
-        return tool
-    repaired = dict(tool)
-    for name in _SCHEMAS:
-        schema = repaired.get(name)
-        if is_object(schema) and "type" not in schema:
-            repaired[name] = {"type": "object", **schema}
-    return repaired
-
-
-def _problem(tool: JsonValue, listing: JsonObject, version: str) -> str | None:
-    try:
-        validate_server_result(_METHOD, version, {**listing, "tools": [tool]})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["loc"][:1] != ("tools",):
-            return None  # the listing itself is invalid, which the SDK reports
-        known = tool if is_object(tool) else {}
-        place = ".".join(str(step) for step in first["loc"][2:]) or "definition"
-        return to_printable(f"{str(known.get('name'))!r:.80}: {place}: {first['msg']}", _MAX_NAME)
-    except KeyError:
-        return None
-    return None
-
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000

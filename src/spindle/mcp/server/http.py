@@ -146,10 +146,10 @@ def http_app(
         known = health()
         answer: JsonObject = {"status": known.get("status", "ok")}
         if not settings.tokens or isinstance(user, AuthenticatedUser):
-            answer |= {"running_calls": server.running_calls, "sessions": server.sessions, **known}
+            answer |= {"running_calls": server.load.running, "sessions": server.sessions, **known}
             if shared is not None:
                 answer["replicas"] = 1 + shared.replica.others
-        if shared is not None and server.is_stopping:
+        if shared is not None and server.load.is_stopping:
             answer["status"] = "stopping"  # so that a balancer sends no more requests here
         return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
@@ -199,7 +199,7 @@ class _AuthMiddleware:
         refused = refused or self._check_rate(request) or self._check_stopping(scope)
         if refused is None and request.method == "POST" and scope["path"] == self._settings.path:
             send = self._explain_session_limit(scope, receive, send)
-            if self._server.has_full_sessions:
+            if self._server.load.has_full_clients:
                 refused, receive = await self._check_calls(request, receive)
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
@@ -207,7 +207,7 @@ class _AuthMiddleware:
 
     def _check_stopping(self, scope: Scope) -> Response | None:
         """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
-        if self._replica is None or not self._server.is_stopping or scope["path"] == HEALTH:
+        if self._replica is None or not self._server.load.is_stopping or scope["path"] == HEALTH:
             return None
         return _busy("This replica is stopping.", 1, status=_UNAVAILABLE)
 
@@ -233,9 +233,9 @@ class _AuthMiddleware:
             return await receive() if following is None else following
 
         conversation, request_id = _find_call(request, b"".join(each.get("body", b"") for each in messages))
-        if conversation is None or not self._server.is_full(conversation):
+        if conversation is None or not self._server.load.is_full(conversation):
             return None, replay
-        return _busy(self._server.explain_full(), 1, request_id), replay
+        return _busy(self._server.load.explain_full(), 1, request_id), replay
 
     def _explain_session_limit(self, scope: Scope, receive: Receive, send: Send) -> Send:
         """Wrap `send` to replace the SDK's refusal of another session by one that says when to come back."""
@@ -243,7 +243,7 @@ class _AuthMiddleware:
 
         async def explaining(message: Message) -> None:
             nonlocal is_refused
-            is_limit = not self._server.is_stopping and message.get("status") == _UNAVAILABLE
+            is_limit = not self._server.load.is_stopping and message.get("status") == _UNAVAILABLE
             if message["type"] == "http.response.start" and is_limit:
                 is_refused = True
                 text = (

@@ -3,12 +3,11 @@
 The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
@@ -28,6 +27,7 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
 from spindle.mcp.server.elicitation import approve_by_gate
 from spindle.mcp.server.offers import add_offers
@@ -41,9 +41,6 @@ from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # it needs the extra `tickets`
     from spindle.mcp.server.shared_records import SharedRecords
-
-CANCEL_SECONDS: Final = 2.0
-"""Time for cancelled calls to end."""
 
 
 class ToolServer:
@@ -83,7 +80,6 @@ class ToolServer:
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
-        self._max_calls = max_calls_per_session
         share = max(1, executor.concurrency // 2) if max_running_per_session is None else max_running_per_session
         self._slots = FairSlots(executor.concurrency, max_per_key=share)
         self._executor, self._base = executor, registry
@@ -96,13 +92,8 @@ class ToolServer:
         self.tasks: TaskGroup | None = None
         """Where sessions and calls run while the server does."""
         self.lifespan_state: Any = None
-        self._running = 0
-        self._in_progress: Counter[str] = Counter()
-        """The number of calls in progress of each conversation."""
-        self.is_stopping = False
-        """Whether new calls are refused because the server stops."""
-        self._idle = anyio.Event()
-        self._scopes: set[anyio.CancelScope] = set()
+        self.load = CallLoad(max_calls_per_session)
+        """The calls in progress."""
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         self._lists = ToolLists(structured=None if is_fenced else True)
         self._bus = InMemorySubscriptionBus()
@@ -139,11 +130,6 @@ class ToolServer:
         return self.sdk.create_initialization_options(NotificationOptions(tools_changed=True))
 
     @property
-    def running_calls(self) -> int:
-        """Number of calls in progress."""
-        return self._running
-
-    @property
     def sessions(self) -> int:
         """Number of recently active clients."""
         return len(self._sessions.all())
@@ -155,22 +141,6 @@ class ToolServer:
     async def find_calls_readable_elsewhere(self) -> set[str]:
         """Return the same for the clients of other replicas."""
         return set() if self._shared is None else await self._shared.find_readable_calls()
-
-    @property
-    def has_full_sessions(self) -> bool:
-        """Whether a client has as many calls in progress as it may."""
-        return any(count >= self._max_calls for count in self._in_progress.values())
-
-    def is_full(self, conversation: str) -> bool:
-        """Return whether a client has as many calls in progress as it may."""
-        return self._in_progress.get(conversation, 0) >= self._max_calls
-
-    def explain_full(self) -> str:
-        """Return why a call is refused and what to do."""
-        return (
-            f"This client has {self._max_calls} calls in progress, which is the limit (max_calls_per_session). "
-            "Wait until one of them has ended, and call again."
-        )
 
     def forget(self, key: str) -> None:
         """Drop the session of a client that has disconnected."""
@@ -212,27 +182,13 @@ class ToolServer:
 
         If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
-        self.is_stopping = True
         self._rounds.parked_calls.cancel_parked()
-        left = 0
-        try:
-            with anyio.move_on_after(seconds):
-                await self._until_idle()
-                await self._rounds.wait_until_idle()
-        finally:
-            left = self._running
+
+        def cancel_others() -> None:
             self._listening.close()
             self._rounds.parked_calls.cancel_all()
-            for scope in tuple(self._scopes):
-                scope.cancel()
-            with anyio.move_on_after(CANCEL_SECONDS, shield=True):
-                await self._until_idle()
-        return left
 
-    async def _until_idle(self) -> None:
-        while self._running:
-            self._idle = anyio.Event()
-            await self._idle.wait()
+        return await self.load.drain(seconds, self._rounds.wait_until_idle, cancel_others)
 
     @asynccontextmanager
     async def _lifespan(self, _server: Server[Any]) -> AsyncGenerator[Any]:
@@ -301,46 +257,49 @@ class ToolServer:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         caller = self._identify(ctx)
         session, conversation = self._get_session(ctx, caller), caller.conversation
-        is_full = self.is_full(conversation)
-        self._running += 1
-        self._in_progress[conversation] += 1
-        try:
-            if self._tools_ready is not None and params.name not in self._base:
-                await self._tools_ready.wait()
-            if self._shared is not None:
-                await self._shared.join(session, conversation, self._taint, self._base)
-            known = self._find_current_list(session)
-            known.check_headers(ctx, params)
+        is_full = self.load.is_full(conversation)
+        with self.load.count(conversation):
+            try:
+                return await self._answer_call(ctx, params, session, conversation, is_full=is_full)
+            except JournalError as error:  # of the shared store; the executor reports its own
+                failed = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+                return await self._build_result(ctx, session, build_refusal(failed, f"The call was not run: {error}"))
 
-            def build_call(call_id: str) -> Call:
-                return known.definitions.call(call_id, params.name, params.arguments or {})
+    async def _answer_call(
+        self,
+        ctx: Context,
+        params: types.CallToolRequestParams,
+        session: McpSession,
+        conversation: str,
+        *,
+        is_full: bool,
+    ) -> Answer:
+        if self._tools_ready is not None and params.name not in self._base:
+            await self._tools_ready.wait()
+        if self._shared is not None:
+            await self._shared.join(session, conversation, self._taint, self._base)
+        known = self._find_current_list(session)
+        known.check_headers(ctx, params)
 
-            if params.request_state is not None:
-                prepare = partial(self._prepare, ctx, session, conversation)
-                return await self._rounds.resume(ctx, session, params, lambda call_id: prepare(build_call(call_id)))
-            if is_full:
-                refused = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
-                return await self._build_result(ctx, session, build_refusal(refused, self.explain_full()))
-            call = build_call(f"c_{token_hex(8)}")
-            if self._shared is None:
-                call = self._waiting_calls.reuse_id(conversation, call)
-            else:
-                registry = session.get_registry(self._base)
-                call = await self._shared.prepare_call(session, conversation, call, registry)
-            if self.is_stopping:
-                why = "The server is shutting down. Try again later."
-                return await self._build_result(ctx, session, build_refusal(call, why))
-            return await self._run(ctx, session, call, conversation)
-        except JournalError as error:  # of the shared store; the executor reports its own
-            failed = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
-            return await self._build_result(ctx, session, build_refusal(failed, f"The call was not run: {error}"))
-        finally:
-            self._running -= 1
-            self._in_progress[conversation] -= 1
-            if not self._in_progress[conversation]:
-                del self._in_progress[conversation]
-            if not self._running:
-                self._idle.set()
+        def build_call(call_id: str) -> Call:
+            return known.definitions.call(call_id, params.name, params.arguments or {})
+
+        if params.request_state is not None:
+            prepare = partial(self._prepare, ctx, session, conversation)
+            return await self._rounds.resume(ctx, session, params, lambda call_id: prepare(build_call(call_id)))
+        if is_full:
+            refused = Call(f"c_{token_hex(8)}", params.name, params.arguments or {})
+            return await self._build_result(ctx, session, build_refusal(refused, self.load.explain_full()))
+        call = build_call(f"c_{token_hex(8)}")
+        if self._shared is None:
+            call = self._waiting_calls.reuse_id(conversation, call)
+        else:
+            registry = session.get_registry(self._base)
+            call = await self._shared.prepare_call(session, conversation, call, registry)
+        if self.load.is_stopping:
+            why = "The server is shutting down. Try again later."
+            return await self._build_result(ctx, session, build_refusal(call, why))
+        return await self._run(ctx, session, call, conversation)
 
     async def _run(self, ctx: Context, session: McpSession, call: Call, conversation: str) -> Answer:
         execute, peer = self._prepare(ctx, session, conversation, call)
@@ -348,12 +307,8 @@ class ToolServer:
             return await self._rounds.start(self.tasks, ctx, session, execute, peer)
         outcome = build_cancelled(call)
         async with peer.attach_request(ctx):
-            with anyio.CancelScope() as scope:  # cancelled by `drain`
-                self._scopes.add(scope)
-                try:
-                    outcome = await execute()
-                finally:
-                    self._scopes.discard(scope)
+            with self.load.cancellable():
+                outcome = await execute()
         return await self._build_result(ctx, session, outcome)
 
     def _prepare(self, ctx: Context, session: McpSession, conversation: str, call: Call) -> tuple[Execute, CallClient]:

@@ -1,0 +1,64 @@
+"""Schema of what `spindle serve` offers and to whom: `[profiles]`, `[trust]` and `[server]`."""
+
+from typing import Annotated, Self
+
+from pydantic import StringConstraints, model_validator
+
+from spindle.cli.config.schema_types import ConfigSection, Count, ObjectPath, Port, Seconds, Text, Texts
+
+
+class ProfileEntry(ConfigSection):
+    """`[profiles.NAME]`: the tools that one kind of client may see and run, and its bearer token."""
+
+    allowed_tools: Texts | None = None
+    allowed_mcp_servers: Texts | None = None
+    allowed_plugins: Texts | None = None
+    allowed_mcp_tools: dict[str, Texts] | None = None
+    exclude_tools: Texts = ()
+    token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
+    """The environment variable that holds this profile's bearer token."""
+    token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _check_token(self) -> Self:
+        if self.token_env is not None and self.token_sha256 is not None:
+            raise ValueError("expected token_env or token_sha256, not both")
+        return self
+
+
+class TrustSection(ConfigSection):
+    """`[trust]`: what untrusted content must not reach without a person's approval."""
+
+    dangerous: Texts = ()
+    """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
+
+
+class ServerSection(ConfigSection):
+    """`[server]`: how `spindle serve` listens."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 8765
+    path: Annotated[str, StringConstraints(pattern=r"^/[\w./-]*$")] = "/mcp"
+    allowed_origins: Texts = ()
+    allowed_hosts: Texts = ()
+    tls_certificate: Text | None = None
+    """The file of the certificate and its chain, in PEM; with `tls_key`, the server speaks HTTPS."""
+    tls_key: Text | None = None
+    max_sessions: Count = 1_000
+    """Beyond this many open sessions, opening another one is refused."""
+    max_calls_per_session: Count = 256
+    """Beyond this many calls in progress, running or waiting, calls of a client are refused."""
+    max_running_per_session: Count | None = None
+    """How many calls of one client run at once; by default half of `limits.concurrency`."""
+    max_requests_per_minute: Count = 6_000
+    """For each token."""
+    stop_seconds: Seconds = 10
+    """How long running calls may take to finish during shutdown."""
+    fence: bool = True
+    """Whether results are fenced as untrusted content."""
+    name: Text = "spindle"
+    """The server name sent to clients."""
+    offers: ObjectPath | None = None
+    """`package.module:name` of a server of the official SDK; its prompts and resources are served with the tools."""
+    instructions: Text | None = None
+    """Instructions sent to clients for their models."""

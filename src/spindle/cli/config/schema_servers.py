@@ -1,0 +1,49 @@
+"""Schema of `[mcp]`: the upstream servers of a configuration."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from spindle.cli.config.schema_types import ConfigSection, Count, Name, Seconds, SecretName, Table, Text, Texts
+
+
+class ServerEntry(ConfigSection):
+    """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
+
+    command: Text | None = None
+    args: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    env: Table = {}
+    env_secrets: dict[str, SecretName] = {}
+    env_passthrough: Texts = ()
+    cwd: Text | None = None
+    url: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
+    headers: Table = {}
+    header_secrets: dict[str, SecretName] = {}
+    required: bool = False
+    timeout_seconds: Seconds = 60
+    start_timeout_seconds: Seconds = 30
+    max_result_chars: Count = 50_000
+    tools: Texts | None = None
+    enabled: bool = True
+    trusted: bool = False
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("expected either command, for a local server, or url, for a remote one")
+        ours = {
+            "command": ("headers", "header_secrets"),
+            "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
+        }
+        way = "url" if self.command is None else "command"
+        wrong = [name for name in ours[way] if name in self.model_fields_set]
+        if wrong:
+            raise ValueError(f"{wrong[0]} cannot be used for a server configured with {way}")
+        return self
+
+
+class McpSection(ConfigSection):
+    """`[mcp]`: upstream MCP servers, defined here or imported from files of desktop clients."""
+
+    imports: Texts = Field(default=(), alias="import")
+    servers: dict[Name, ServerEntry] = {}
