@@ -142,9 +142,18 @@ class ToolServer:
             on_read=self._taint_reader,
             keep=self._keep_artifact,
             wait_until_ready=self._wait_until_ready,
+            list_tools=self._list_tools_of,
         )
         budget = self._executor.budget
         return FeatureServer(upstream.features, self._offers, access, self.load, budget=budget, spool=spool)
+
+    def _list_tools_of(self, ctx: Context, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        known = self._find_current_list(self._get_session(ctx))
+        names = known.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in known.entries if each.mcp_server == server
+        }
 
     async def _wait_until_ready(self) -> None:
         if self._tools_ready is not None:
