@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 
 NAME, OTHER = sys.argv[1], sys.argv[2]
 PAGE = Path(__file__).parents[1] / "apps" / "app.html"
@@ -41,6 +42,8 @@ async def read_resource(_ctx: Context, params: types.ReadResourceRequestParams) 
     if params.uri == UI:
         page = PAGE.read_text(encoding="utf-8").replace("NAME", NAME).replace("OTHER", OTHER)
         contents = types.TextResourceContents(uri=UI, mime_type="text/html;profile=mcp-app", text=page)
+    elif params.uri != "notes://private":
+        raise MCPError(types.INVALID_PARAMS, "Resource not found", {"uri": params.uri})
     else:
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=f"note of {NAME}")
     return types.ReadResourceResult(contents=[contents])
