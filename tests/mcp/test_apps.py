@@ -62,9 +62,12 @@ def host(gateway: str) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page()
-        page.expose_function(
-            "sendToGateway", lambda method, params: json.dumps(ask(gateway, method, json.loads(params)))
-        )
+
+        def send(method: str, params: str) -> str:
+            return json.dumps(ask(gateway, method, json.loads(params)))
+
+        untyped: Any = page  # its type for the callback is partly unknown
+        untyped.expose_function("sendToGateway", send)
         page.goto((HERE / "apps" / "host.html").as_uri())
         for name in ("weather", "bank"):
             uri = find_panel(gateway, name)["_meta"]["ui"]["resourceUri"]
