@@ -1,6 +1,6 @@
 """Upstream servers in this process: the SDK's own server behind the real client, without a process or a socket."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,13 @@ from tests.mcp.upstreams import IN_TIME, EventLog
 OLDER, NEWER = "2025-11-25", "2026-07-28"
 MODES = {OLDER: "legacy", NEWER: NEWER}
 """How a client of the SDK is told to speak a revision."""
+
+
+@dataclass
+class Answer:
+    """What a server does instead of giving a text."""
+
+    give: Callable[[Any], Awaitable[Any]]
 
 
 @dataclass
@@ -92,11 +99,12 @@ class Upstream:
     async def _get_prompt(self, _ctx: Any, params: Any) -> Any:
         self.asked.append(("prompt", params.name))
         text = self.prompts.get(params.name)
-        if callable(text):
-            return await text(params)
+        if isinstance(text, Answer):
+            return await text.give(params)
         if not isinstance(text, str):
             raise types_error(types.INVALID_PARAMS, "no such prompt")
-        said = text.format(**(params.arguments or {}))
+        given: dict[str, str] = params.arguments or {}
+        said = text.format(**given)
         block = types.TextContent(type="text", text=said)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block)])
 
@@ -116,8 +124,8 @@ class Upstream:
         uri = str(params.uri)
         self.asked.append(("read", uri))
         content = self.resources.get(uri, f"generated {uri}" if self.templates else None)
-        if callable(content):
-            return await content(params)
+        if isinstance(content, Answer):
+            return await content.give(params)
         mime_type = self.mime_types.get(uri, "text/plain")
         if isinstance(content, str):
             contents: Any = types.TextResourceContents(uri=uri, mime_type=mime_type, text=content, _meta=self.meta)
@@ -259,5 +267,12 @@ async def memory_gateway(
         server = ToolServer(
             executor, servers.registry, upstream=servers, spool=spool, filter_of=lambda _name: filter, **options
         )
-        async with propagate_changes(server, servers.on_change):
+
+        def on_change(fn: Callable[[], object]) -> Callable[[], None]:
+            def call() -> None:
+                fn()
+
+            return servers.on_change(call)
+
+        async with propagate_changes(server, on_change):
             yield MemoryGateway(servers, server, log)

@@ -109,6 +109,13 @@ class UpstreamFeatures:
             return False
         return self.declared is None or getattr(self.declared, kind) is not None
 
+    @property
+    def can_watch(self) -> bool:
+        """Whether the server has declared subscriptions to resources, or has not been connected yet."""
+        if self.declared is None:
+            return self.spec.enabled
+        return self.declared.resources is not None and bool(self.declared.resources.subscribe)
+
     async def refresh(self, kind: ListKind) -> None:
         """Read a listing again unless it is current; a server that is down keeps its last listing."""
         state = self._connection.status(tools=0).state
