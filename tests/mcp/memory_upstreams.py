@@ -15,7 +15,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
 from spindle import Budget, Executor, Spool, ToolFilter
-from spindle.mcp import McpServers, ServerSpec, ToolServer
+from spindle.mcp import Clock, McpServers, ServerSpec, ToolServer
 from spindle.mcp.client.link import ErrorMarker
 from spindle.mcp.client.session_factory import SessionFactory
 from spindle.mcp.server.serve import propagate_changes
@@ -52,6 +52,8 @@ class Upstream:
     subscribed: set[str] = field(default_factory=set[str])
     page_size: int = 1_000
     starts: int = 0
+    link: Any = None
+    """The link of the last start."""
     sdk: Server[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -193,6 +195,7 @@ class MemoryLink:
     async def open(self) -> AsyncGenerator[Any]:
         upstream = self._upstream
         upstream.starts += 1
+        upstream.link = self
         async with (
             create_client_server_memory_streams() as (mine, (incoming, outgoing)),
             anyio.create_task_group() as group,
@@ -217,6 +220,19 @@ class MemoryLink:
             group.cancel_scope.cancel()
 
 
+class StepClock:
+    """A clock that a test moves; nobody sleeps by it for long."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
 @dataclass
 class MemoryGateway:
     """A gateway in front of servers in this process."""
@@ -234,7 +250,7 @@ class MemoryGateway:
 
 @asynccontextmanager
 async def memory_servers(
-    monkeypatch: pytest.MonkeyPatch, upstreams: Mapping[str, Upstream], **specs: Any
+    monkeypatch: pytest.MonkeyPatch, upstreams: Mapping[str, Upstream], *, clock: Clock | None = None, **specs: Any
 ) -> AsyncGenerator[tuple[McpServers, EventLog]]:
     """Connect the client to servers in this process; `specs` has further settings by the name of a server."""
 
@@ -245,7 +261,8 @@ async def memory_servers(
     log = EventLog()
     made = [ServerSpec(name=name, command="memory", **specs.get(name, {})) for name in upstreams]
     with anyio.fail_after(IN_TIME):
-        async with McpServers(made, events=log.events, secrets=lambda name: f"value-of-{name}") as servers:
+        secrets = "value-of-{}".format
+        async with McpServers(made, events=log.events, secrets=secrets, clock=clock) as servers:
             await servers.ready()
             yield servers, log
 
@@ -258,10 +275,11 @@ async def memory_gateway(
     filter: ToolFilter | None = None,
     budget: Budget | None = None,
     specs: Mapping[str, Any] | None = None,
+    clock: Clock | None = None,
     **options: Any,
 ) -> AsyncGenerator[MemoryGateway]:
     """Serve servers in this process."""
-    async with memory_servers(monkeypatch, upstreams, **(specs or {})) as (servers, log):
+    async with memory_servers(monkeypatch, upstreams, clock=clock, **(specs or {})) as (servers, log):
         spool = Spool.memory()
         executor = Executor(servers.registry, spool=spool, budget=budget)
         server = ToolServer(
