@@ -38,9 +38,9 @@ class UpstreamCatalog:
     belongs to the first.
     """
 
-    def __init__(self, servers: Sequence[UpstreamFeatures], events: Events) -> None:
+    def __init__(self, servers: Sequence[UpstreamFeatures] = (), events: Events | None = None) -> None:
         self.servers = servers
-        self._events = events
+        self._events = Events() if events is None else events
         self._listeners: dict[object, Callable[[ChangeKind], None]] = {}
         self._reported: set[tuple[str, str]] = set()
 

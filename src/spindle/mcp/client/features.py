@@ -121,14 +121,14 @@ class UpstreamFeatures:
         state = self._connection.status(tools=0).state
         if state not in ("idle", "ready"):  # an idle one is started on first use
             return
-        live = await self._connection.get_active()
-        if live is not None:
-            self.declared = live.session.features.capabilities
-        listing = self._listings[kind]
-        if live is None or (self._is_current(listing) and not listing.lock.locked()):
-            return
-        with anyio.move_on_after(LIST_WAIT_SECONDS):
-            await self._read_listing(listing)
+        seconds = LIST_WAIT_SECONDS + (self.spec.start_timeout_seconds if state == "idle" else 0)
+        with anyio.move_on_after(seconds):
+            live = await self._connection.get_active()
+            if live is not None:
+                self.declared = live.session.features.capabilities
+            listing = self._listings[kind]
+            if live is not None and (not self._is_current(listing) or listing.lock.locked()):
+                await self._read_listing(listing)
 
     def _is_current(self, listing: _Listing) -> bool:
         now = self._services.clock.now()
@@ -154,7 +154,7 @@ class UpstreamFeatures:
                 entries, problems = await self._requests.send(
                     lambda session, _ask: _list(session.features, listing.kind),
                     method=_METHODS[listing.kind],
-                    ctx=ToolContext(),
+                    ctx=None,
                 )
             except UpstreamError as error:
                 entries, problems = [], []

@@ -52,8 +52,8 @@ class UpstreamRequests:
         self._get_headers = get_headers
         self._spec = connection.spec
 
-    async def send(self, send: Send[T], *, method: str, ctx: ToolContext) -> T:
-        """Send a request within the server's `timeout_seconds` and return its answer.
+    async def send(self, send: Send[T], *, method: str, ctx: ToolContext | None) -> T:
+        """Send a request within the server's `timeout_seconds` and return its answer; without `ctx`, for nobody.
 
         Raises:
             UpstreamRefusedError: The server answered with an error.
@@ -66,13 +66,13 @@ class UpstreamRequests:
         except TimeoutError as error:
             raise self._error(f"did not answer {method} within {seconds:g} s") from error
 
-    async def _send_with_retry(self, send: Send[T], method: str, ctx: ToolContext) -> T:
-        headers = await self._get_headers(ctx)
+    async def _send_with_retry(self, send: Send[T], method: str, ctx: ToolContext | None) -> T:
+        headers = {} if ctx is None else await self._get_headers(ctx)
         for _ in range(2):
             live = await self._connection.get_active()
             if live is None:
                 break
-            pending = await self._run(live, send, RunningCall(self._spec.name, method, ctx, headers))
+            pending = await self._run(live, send, RunningCall(self._spec.name, method, ctx or ToolContext(), headers))
             if pending.answers:
                 live.has_served = True
                 return pending.answers[0]

@@ -69,7 +69,7 @@ class GatewaySdk(Server[Any]):
     ) -> types.ServerCapabilities:
         """Return the capabilities that are true now; servers that are not connected yet may have any."""
         options = notification_options
-        if self.features is not None:
+        if self.features is not None and self.features.catalog.servers:
             options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         declared = super().get_capabilities(
             options, experimental_capabilities, extensions, protocol_version=protocol_version
@@ -97,15 +97,20 @@ class FeatureServer:
         """Add the handlers to a server."""
         sdk.features = self
         paged = types.PaginatedRequestParams
-        sdk.add_request_handler("prompts/list", paged, self._list_prompts)
-        sdk.add_request_handler("resources/list", paged, self._list_resources)
-        sdk.add_request_handler("resources/templates/list", paged, self._list_templates)
-        sdk.add_request_handler("resources/read", types.ReadResourceRequestParams, self.read)
-        sdk.add_request_handler("prompts/get", types.GetPromptRequestParams, self.get_prompt)
-        sdk.add_request_handler("completion/complete", types.CompleteRequestParams, self.complete)
-        sdk.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
-        sdk.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
-        sdk.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._listen)
+        handlers: dict[str, tuple[Any, Any]] = {
+            "prompts/list": (paged, self._list_prompts),
+            "prompts/get": (types.GetPromptRequestParams, self.get_prompt),
+            "resources/list": (paged, self._list_resources),
+            "resources/templates/list": (paged, self._list_templates),
+            "resources/read": (types.ReadResourceRequestParams, self.read),
+            "resources/subscribe": (types.SubscribeRequestParams, self._subscribe),
+            "resources/unsubscribe": (types.UnsubscribeRequestParams, self._unsubscribe),
+            "completion/complete": (types.CompleteRequestParams, self.complete),
+            "subscriptions/listen": (types.SubscriptionsListenRequestParams, self._listen),
+        }
+        for method, (params, handler) in handlers.items():
+            if self.catalog.servers or self._find_offer(method) is not None:
+                sdk.add_request_handler(method, params, handler)
 
     def limit_capabilities(self, declared: types.ServerCapabilities) -> types.ServerCapabilities:
         """Return the capabilities without those that neither an upstream server nor `offers` can have."""
