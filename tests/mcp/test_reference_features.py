@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
+from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp.gateways import LEGACY, MODERN, PLAIN, entry, gateway, text_of
@@ -72,3 +74,25 @@ async def test_a_gateway_in_front_of_one_server_keeps_its_names(way: str, mode: 
     assert {"echo", "artifact_cat"} <= tools
     assert "simple-prompt" in prompts
     assert made.uri == "demo://resource/dynamic/text/7"
+
+
+@over_both
+async def test_a_client_hears_of_updates_that_the_server_makes(way: str, mode: str, tmp_path: Path) -> None:
+    uri, updated = "spindle://everything/demo://resource/dynamic/text/1", anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification) and message.params.uri == uri:
+            updated.set()
+
+    config = PLAIN + everything()
+    async with gateway(tmp_path, way, mode, config=config, message_handler=hear) as client:
+        await client.read_resource(uri)
+        if mode == LEGACY:
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await client.session.send_request(request, types.EmptyResult)
+            await client.call_tool("mcp__everything__toggle-subscriber-updates", {})
+            await updated.wait()
+            return
+        async with client.listen(resource_subscriptions=[uri]) as events:
+            await client.call_tool("mcp__everything__toggle-subscriber-updates", {})
+            assert await anext(events) == ResourceUpdated(uri)

@@ -15,7 +15,7 @@ from spindle.events import Logged
 from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
-from spindle.mcp.client.feature_definitions import Feature, InvalidFeatureError, Kind, build_feature
+from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
@@ -176,10 +176,9 @@ class UpstreamFeatures:
         features: dict[str, Feature] = {}
         templates: list[Any] = []
         for entry in entries:
-            try:
-                feature = build_feature(self.spec, self._rules, entry)
-            except InvalidFeatureError as error:
-                problems.append(str(error))
+            feature = build_feature(self.spec, self._rules, entry)
+            if isinstance(feature, str):
+                problems.append(feature)
                 continue
             if feature.own_name in features:
                 problems.append(f"it lists {feature.kind} {feature.own_name!r:.200} twice; the first is used")

@@ -16,7 +16,7 @@ from spindle.calls import Call
 from spindle.errors import UpstreamError, UpstreamRefusedError
 from spindle.events import Events
 from spindle.json_types import JsonObject
-from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
 from spindle.mcp.server.call_load import CallLoad
@@ -185,7 +185,7 @@ class FeatureServer:
             update={"contents": await self._budget.fit_contents(answer.contents, session, max_chars=cap)}
         )
 
-    async def _is_offered(self, ctx: Context, target: Target | None, uri: str) -> bool:
+    async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
         if target is None:
             return True
@@ -264,7 +264,7 @@ class FeatureServer:
         ctx: Context,
         session: McpSession,
         params: Any,
-        target: Target,
+        target: FeatureTarget,
         send: "Callable[[ToolContext, InputAnswers | None], Awaitable[Any]]",
     ) -> Any:
         """Send a request of a client to an upstream server; errors of the server become errors of the protocol."""
