@@ -16,7 +16,7 @@ from typing import Any, Final
 import mcp_types as types
 
 from spindle.json_types import JsonObject
-from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.resource_uris import UI
 from spindle.tools.filters import ToolFilter
 
@@ -59,7 +59,7 @@ class AppReach:
 
 
 async def build_reach(
-    catalog: UpstreamCatalog, target: Target, filter: ToolFilter | None, tools: Mapping[str, str]
+    catalog: UpstreamCatalog, target: FeatureTarget, filter: ToolFilter | None, tools: Mapping[str, str]
 ) -> AppReach:
     """Return what an app of the target's server may use, under a filter; `tools` are those that the client sees."""
     name = target.server.spec.name
