@@ -19,7 +19,7 @@ from mcp.server.lowlevel import Server
 from spindle import execution, telemetry
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
-from spindle.cli.options import ConfigOptions
+from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
 from spindle.cli.runtime_stores import check_spool, read_state_key
@@ -241,7 +241,7 @@ def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
 
 def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
     out, has_token = Output(sys.stderr), bool(http.tokens)
-    own, chosen = _own_command(), _config_arguments(where)
+    own, chosen = find_own_command(), list_config_arguments(where)
     # A client starts the command in another folder, where it would not find this configuration.
     named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
     entry: JsonObject = {"type": "http", "url": address}
@@ -282,17 +282,3 @@ def _print_stopping(running_calls: int, seconds: float) -> None:
     if running_calls:
         calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
         print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
-
-
-def _own_command() -> str:
-    """Return the path of the `spindle` command, for clients with another PATH."""
-    beside = Path(sys.executable).with_name("spindle")
-    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
-
-
-def _config_arguments(where: ConfigOptions) -> list[str]:
-    """Return the options that select the same configuration in another command."""
-    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
-    options.append(("--state", where.state))
-    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
-    return [*paths, "--kit"] if where.kit else paths

@@ -146,12 +146,17 @@ def _blank(comment: str) -> str:
 
 
 def _convert_servers(source: SourceFile, table: str, servers: JsonObject) -> ImportedServers:
+    from spindle.cli.clients.entries import is_spindle  # noqa: PLC0415 - for imported files only
+
     notes: list[str] = []
     left_out: list[str] = []
     found: dict[str, JsonObject] = {}
     for name, entry in servers.items():
         if not is_object(entry):
             raise source.error((table, name), "expected an object with command or url")
+        if is_spindle(name, entry):
+            notes.append(source.problem((table, name), "is skipped: it starts Spindle itself"))
+            continue
         is_off = entry.get("disabled") is True or entry.get("enabled") is False
         transport = entry.get("type") or entry.get("transport")
         if isinstance(transport, str) and transport not in _TRANSPORTS:
