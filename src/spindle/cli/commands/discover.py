@@ -10,7 +10,7 @@ from spindle.cli.clients.catalogue import CLIENTS, Machine
 from spindle.cli.clients.discovery import FoundFile, FoundServer, find_files
 from spindle.cli.completers import client_names
 from spindle.cli.main import OK
-from spindle.cli.options import Json, build_unknown_error
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
 from spindle.cli.output import Output, print_message, stderr
 from spindle.json_types import JsonObject
 
@@ -22,6 +22,7 @@ def discover(
     /,
     *,
     json: Json = False,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Find the MCP configurations of installed clients, and list the servers in them.
 
@@ -35,8 +36,8 @@ def discover(
         out.json({"files": [_file_to_json(each) for each in found]})
         return OK
     if not found:
-        where = "no MCP configuration was found" if client is None else f"no configuration of {client} was found"
-        print_message(where, f"known clients: {', '.join(CLIENTS)}")
+        what = "no MCP configuration was found" if client is None else f"no configuration of {client} was found"
+        print_message(what, f"known clients: {', '.join(CLIENTS)}")
         return OK
     for number, file in enumerate(found):
         _print_file(out, file, is_first=not number)
