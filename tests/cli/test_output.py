@@ -299,7 +299,7 @@ def test_entries_take_one_line_each_and_fit_the_terminal(width: int, monkeypatch
     lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
     assert len(lines) == 1 + len(ENTRIES)
     assert max(map(cell_len, lines)) <= width
-    assert ("2026-11-17" in lines[1]) == (width >= 60)
+    assert ("2026-11-17" in lines[1]) == (width >= 120)
     if width == 200:
         assert lines[1].endswith("return it whole.")
 

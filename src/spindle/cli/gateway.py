@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from spindle import execution, telemetry
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
+from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
 from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
@@ -35,6 +36,7 @@ from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
+from spindle.telemetry.prometheus import CallMetrics
 from spindle.tools.filters import ToolFilter
 from spindle.trust.labels import SinkPolicy
 
@@ -80,8 +82,9 @@ async def over_http(
     )
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
+        calls = build_call_metrics(config)
         runtime = await stack.enter_async_context(
-            open_runtime(config, interceptors=_observers(), wait_for_servers=False)
+            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False)
         )
         ready, options = anyio.Event(), _server_options(runtime, profile)
         shared = build_shared(runtime)
@@ -89,7 +92,15 @@ async def over_http(
             runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
         )
         spool_problems: list[str] = []
-        app = http_app(server, http, health=lambda: _health(runtime, spool_problems), shared=shared)
+        page = GatewayMetrics(runtime=runtime, calls=calls)
+        app = http_app(
+            server,
+            http,
+            health=lambda: _health(runtime, spool_problems),
+            shared=shared,
+            metrics=(lambda: page.answer(server)) if section.metrics else None,
+            refusals=page.refusals,
+        )
         if shared is not None:
             await stack.enter_async_context(shared.replica.open())
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
@@ -177,10 +188,11 @@ def _load_extra_server(config: Config) -> "Server[Any] | None":
     return cast("Server[Any]", value)
 
 
-def _observers() -> Sequence[Any]:
+def _observers(calls: CallMetrics | None = None) -> Sequence[Any]:
+    counting = () if calls is None else (calls,)
     if find_spec("opentelemetry") is None:
-        return (log_calls(),)
-    return (telemetry.telemetry(), log_calls())
+        return (*counting, log_calls())
+    return (telemetry.telemetry(), *counting, log_calls())
 
 
 def _resolve(config: Config, path: str | None) -> str | None:

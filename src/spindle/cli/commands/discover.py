@@ -22,7 +22,7 @@ def discover(
     /,
     *,
     json: Json = False,
-    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,  # noqa: ARG001 - so that global options are accepted
 ) -> int:
     """Find the MCP configurations of installed clients, and list the servers in them.
 
