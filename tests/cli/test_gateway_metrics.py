@@ -1,5 +1,6 @@
 """The page /metrics of the gateway."""
 
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,13 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from spindle import ToolContext
 from spindle.cli import open_runtime
 from spindle.cli.config import load_config
 from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
-from spindle.mcp.server.http import HttpSettings, http_app
-from spindle.mcp.server.http_callers import identify_caller, token_hash
-from spindle.mcp.server.tool_server import ToolServer
-from spindle.tools.context import ToolContext
+from spindle.mcp.server import HttpSettings, ToolServer, http_app
 from tests.execution.calling import call
 
 pytestmark = pytest.mark.anyio
@@ -28,11 +27,11 @@ async def gateway(tmp_path: Path, text: str = "", *, has_extra: bool = True) -> 
     config = load_config(path, state=tmp_path / "state")
     calls = build_call_metrics(config) if has_extra else None
     async with open_runtime(config, interceptors=[calls] if calls else [], wait_for_servers=False) as runtime:
-        server = ToolServer(runtime.executor, runtime.registry, identify=identify_caller)
+        server = ToolServer(runtime.executor, runtime.registry)
         page = GatewayMetrics(runtime=runtime, calls=calls)
         app = http_app(
             server,
-            HttpSettings(tokens={token_hash(TOKEN): None}),
+            HttpSettings(tokens={hashlib.sha256(TOKEN.encode()).hexdigest(): None}),
             metrics=(lambda: page.answer(server)) if config.server.metrics else None,
             refusals=page.refusals,
         )

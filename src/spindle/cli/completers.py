@@ -70,22 +70,6 @@ def server_names(context: "CompletionContext") -> list[str]:
     return [] if config is None else list(config.servers)
 
 
-def client_names(_: "CompletionContext") -> dict[str, str]:
-    """Return the MCP clients that Spindle knows, with their titles."""
-    from spindle.cli.clients.catalogue import CLIENTS  # noqa: PLC0415 - for completion only
-
-    return {name: client.title for name, client in CLIENTS.items()}
-
-
-def client_servers(_: "CompletionContext") -> list[str]:
-    """Return the servers of installed clients, as `CLIENT:SERVER`."""
-    from spindle.cli.clients.catalogue import Machine  # noqa: PLC0415 - for completion only
-    from spindle.cli.clients.discovery import find_files  # noqa: PLC0415
-
-    found = [(file.client.name, each) for file in find_files(Machine.here()) for each in file.servers]
-    return [f"{name}:{each.name}" for name, each in found if _PLAIN_NAME.fullmatch(each.name) and not each.is_spindle]
-
-
 def profile_names(context: "CompletionContext") -> list[str]:
     """Return the configured profiles."""
     config = read_config(context)

@@ -1,6 +1,7 @@
 """Editing JSON with comments."""
 
 import json
+from typing import Any, TypeAlias, cast
 
 import pytest
 from hypothesis import given, settings
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 
 from spindle.cli.clients import parse, put_member, remove_member
 from spindle.errors import InvalidConfigError
-from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
+JsonValue: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
 PATH = ("mcpServers",)
 ENTRY: JsonObject = {"command": "/bin/spindle", "args": ["serve", "--stdio"]}
 
@@ -28,11 +30,14 @@ def written(draw: st.DrawFn, content: JsonValue) -> str:
     """Draw one of the ways to write a value, with comments, trailing commas and any white space."""
 
     def write(value: JsonValue) -> str:
-        if is_object(value):
-            members = [f"{json.dumps(name)}{draw(blanks)}:{draw(blanks)}{write(part)}" for name, part in value.items()]
+        if isinstance(value, dict):
+            members = [
+                f"{json.dumps(name)}{draw(blanks)}:{draw(blanks)}{write(part)}"
+                for name, part in cast("JsonObject", value).items()
+            ]
             return _enclose("{", members, "}")
-        if is_array(value):
-            return _enclose("[", [write(part) for part in value], "]")
+        if isinstance(value, list):
+            return _enclose("[", [write(part) for part in cast("list[JsonValue]", value)], "]")
         return json.dumps(value)
 
     def _enclose(start: str, parts: list[str], end: str) -> str:

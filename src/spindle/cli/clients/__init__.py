@@ -8,7 +8,7 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.cli.clients.catalogue import CLIENTS as CLIENTS
-    from spindle.cli.clients.catalogue import Client as Client
+    from spindle.cli.clients.catalogue import KnownClient as KnownClient
     from spindle.cli.clients.catalogue import Location as Location
     from spindle.cli.clients.catalogue import Machine as Machine
     from spindle.cli.clients.discovery import FoundFile as FoundFile

@@ -79,7 +79,7 @@ class Location:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Client:
+class KnownClient:
     """An MCP client."""
 
     name: str
@@ -113,8 +113,8 @@ _CODE: Final = "{data}/Code/User"
 _INSIDERS: Final = "{data}/Code - Insiders/User"
 
 
-def _vscode(name: str, title: str, folder: str) -> Client:
-    return Client(
+def _vscode(name: str, title: str, folder: str) -> KnownClient:
+    return KnownClient(
         name=name,
         title=title,
         locations=(
@@ -133,17 +133,17 @@ def _extension(folder: str, id: str, file: str) -> Location:
     return Location(path=f"{folder}/globalStorage/{id}/settings/{file}", table=_SERVERS)
 
 
-CLIENTS: Final[Mapping[str, Client]] = {
+CLIENTS: Final[Mapping[str, KnownClient]] = {
     client.name: client
     for client in (
-        Client(
+        KnownClient(
             name="claude-desktop",
             title="Claude Desktop",
             locations=(Location(path="{data}/Claude/claude_desktop_config.json", table=_SERVERS),),
             url_key=None,  # remote servers are added as connectors, in its settings
             restart="quit and start it again",
         ),
-        Client(
+        KnownClient(
             name="claude-code",
             title="Claude Code",
             locations=(
@@ -156,7 +156,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             variable="${NAME}",
             restart="start a new session",
         ),
-        Client(
+        KnownClient(
             name="cursor",
             title="Cursor",
             locations=(
@@ -167,7 +167,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
         ),
         _vscode("vscode", "VS Code", _CODE),
         _vscode("vscode-insiders", "VS Code Insiders", _INSIDERS),
-        Client(
+        KnownClient(
             name="windsurf",
             title="Windsurf",
             locations=(
@@ -177,7 +177,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_key="serverUrl",
             restart="refresh the servers in its MCP panel",
         ),
-        Client(
+        KnownClient(
             name="zed",
             title="Zed",
             locations=(
@@ -199,7 +199,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             ),
             restart="it reads the file at once",
         ),
-        Client(
+        KnownClient(
             name="codex",
             title="Codex",
             locations=(
@@ -209,7 +209,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             variable="NAME",  # in bearer_token_env_var
             restart="start a new session",
         ),
-        Client(
+        KnownClient(
             name="gemini",
             title="Gemini CLI",
             locations=(
@@ -219,7 +219,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_key="httpUrl",
             variable="${NAME}",
         ),
-        Client(
+        KnownClient(
             name="copilot",
             title="GitHub Copilot CLI",
             locations=(Location(path="{copilot}/mcp-config.json", table=_SERVERS),),
@@ -227,7 +227,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_extra={"type": "http", "tools": ["*"]},
             restart="start a new session",
         ),
-        Client(
+        KnownClient(
             name="cline",
             title="Cline",
             locations=(
@@ -237,7 +237,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_extra={"type": "streamableHttp"},
             restart="it reads the file at once",
         ),
-        Client(
+        KnownClient(
             name="roo-code",
             title="Roo Code",
             locations=(
@@ -248,7 +248,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_extra={"type": "streamable-http"},
             restart="it reads the file at once",
         ),
-        Client(
+        KnownClient(
             name="continue",
             title="Continue",
             locations=(
@@ -268,7 +268,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_extra={"type": "streamable-http"},
             restart="it reads the file at once",
         ),
-        Client(
+        KnownClient(
             name="opencode",
             title="opencode",
             locations=(
@@ -282,7 +282,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
             url_extra={"type": "remote", "enabled": True},
             variable="{env:NAME}",
         ),
-        Client(
+        KnownClient(
             name="lm-studio",
             title="LM Studio",
             locations=(

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from spindle.cli.clients.catalogue import ANY, CLIENTS, Client, Format, Location, Machine
+from spindle.cli.clients.catalogue import ANY, CLIENTS, Format, KnownClient, Location, Machine
 from spindle.cli.clients.entries import describe_target, is_spindle, normalize_entry
 from spindle.cli.clients.jsonc import parse
 from spindle.errors import InvalidConfigError
@@ -47,7 +47,7 @@ class FoundServer:
 class FoundFile:
     """A configuration file of a client."""
 
-    client: Client
+    client: KnownClient
     location: Location
     path: Path
     servers: tuple[FoundServer, ...] = ()
@@ -55,7 +55,7 @@ class FoundFile:
     """Why the file could not be read, or not whole."""
 
 
-def find_files(machine: Machine, clients: Sequence[Client] | None = None) -> list[FoundFile]:
+def find_files(machine: Machine, clients: Sequence[KnownClient] | None = None) -> list[FoundFile]:
     """Return the configuration files of the clients that exist, in the order of the catalogue."""
     found: list[FoundFile] = []
     seen: set[tuple[str, Path, tuple[str, ...]]] = set()
@@ -80,7 +80,7 @@ def _find_paths(machine: Machine, location: Location) -> Iterator[Path]:
     yield from (each for each in candidates if os.path.lexists(each))
 
 
-def read_file(client: Client, location: Location, path: Path) -> FoundFile:
+def read_file(client: KnownClient, location: Location, path: Path) -> FoundFile:
     """Read the servers of one file; whatever is wrong with it becomes its `problem`."""
     try:
         content = parse_content(read_text(path), location.format)

@@ -1,37 +1,36 @@
-"""Entries of servers in a client's configuration: read any client's shape, build Spindle's own, mask secrets."""
+"""Entries of servers in a client's configuration: build Spindle's own, describe others, mask secrets."""
 
 import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from spindle.addresses import has_password, mask_password
-from spindle.cli.clients.catalogue import Client
+from spindle.cli.clients.catalogue import KnownClient
 from spindle.cli.config.schema import looks_like_secret
+from spindle.cli.config.sources import starts_spindle
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
 MASK: Final = "***"
 _MAX_WORDS: Final = 200
 _MAX_CHARS: Final = 2_000
 _MAX_INTEGER: Final = 1 << 64
+_URL_KEYS: Final = ("url", "serverUrl", "httpUrl", "uri")
 _KEY: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_+=]{32,}", re.IGNORECASE)
 """What may be a key of a kind that has no prefix of its own, if it has letters and digits."""
-_MAX_LAUNCHER_WORDS: Final = 4
-_URL_KEYS: Final = ("url", "serverUrl", "httpUrl", "uri")
 _ASSIGNED: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
 
 
-def build_entry(client: Client, command: Sequence[str]) -> JsonObject:
+def build_entry(client: KnownClient, command: Sequence[str]) -> JsonObject:
     """Return the entry of a server that the client starts."""
     if client.is_command_list:
         return {**client.command_extra, "command": list(command)}
     return {**client.command_extra, "command": command[0], "args": list(command[1:])}
 
 
-def build_url_entry(client: Client, url: str, token_variable: str | None) -> JsonObject:
+def build_url_entry(client: KnownClient, url: str, token_variable: str | None) -> JsonObject:
     """Return the entry of a server at a URL; the client reads the bearer token from an environment variable."""
     entry: JsonObject = {**client.url_extra, client.url_key or "url": url}
     if token_variable is None or client.variable is None:
@@ -96,18 +95,7 @@ def _read_headers(entry: Mapping[str, JsonValue]) -> dict[str, str]:
 def is_spindle(name: str, entry: Mapping[str, JsonValue]) -> bool:
     """Return whether an entry starts Spindle, or is a URL under its name."""
     plain = normalize_entry(entry)
-    command = str(plain.get("command", ""))
-    if not command:
-        return name == "spindle" and "url" in plain
-    words: list[str] = plain["args"][:_MAX_WORDS]
-    programs = {_get_program(word) for word in words[:_MAX_LAUNCHER_WORDS]}
-    # Also `uvx spindle …`, `uv run spindle …` and `python -m spindle.cli.main …`.
-    is_launched = "serve" in words and bool({"spindle", "spindle.cli.main"} & {*programs, *words})
-    return _get_program(command) == "spindle" or is_launched
-
-
-def _get_program(word: str) -> str:
-    return PureWindowsPath(PurePosixPath(word).name).name.lower().removesuffix(".exe")
+    return starts_spindle(plain) if "command" in plain else name == "spindle" and "url" in plain
 
 
 def describe_target(plain: Mapping[str, JsonValue]) -> str:

@@ -26,12 +26,12 @@ class Member:
 
     name: str
     start: int
-    value: "Node"
+    value: "JsonNode"
     comma_end: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Node:
+class JsonNode:
     """A value of the text and where it is."""
 
     start: int
@@ -45,7 +45,7 @@ class Node:
         return next((each for each in reversed(self.members or ()) if each.name == name), None)
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     """Parse JSON that may have comments and trailing commas.
 
     Raises:
@@ -71,7 +71,7 @@ class _Scanner:
         found = _TRIVIA.match(self.text, at)
         return at if found is None else found.end()
 
-    def read(self, at: int, depth: int) -> Node:
+    def read(self, at: int, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
             raise self.error(at, f"nested more than {MAX_DEPTH} levels deep")
         match self.text[at : at + 1]:
@@ -81,12 +81,12 @@ class _Scanner:
                 return self._read_array(at, depth)
             case '"':
                 end = self._find_string_end(at)
-                return Node(start=at, end=end, value=self._decode(at, end))
+                return JsonNode(start=at, end=end, value=self._decode(at, end))
             case _:
                 found = _SCALAR.match(self.text, at)
                 if found is None:
                     raise self.error(at, "expected a value")
-                return Node(start=at, end=found.end(), value=self._decode(at, found.end()))
+                return JsonNode(start=at, end=found.end(), value=self._decode(at, found.end()))
 
     def _decode(self, start: int, end: int) -> JsonValue:
         try:
@@ -100,7 +100,7 @@ class _Scanner:
             raise self.error(at, "expected a name or a text in double quotes")
         return found.end()
 
-    def _read_object(self, start: int, depth: int) -> Node:
+    def _read_object(self, start: int, depth: int) -> JsonNode:
         members: list[Member] = []
         value: JsonObject = {}
         at = self.skip(start + 1)
@@ -118,9 +118,9 @@ class _Scanner:
             members.append(Member(name=name, start=at, value=node, comma_end=comma_end))
             value[name] = node.value
             at = self.skip(comma_end or after)
-        return Node(start=start, end=at + 1, value=value, members=tuple(members))
+        return JsonNode(start=start, end=at + 1, value=value, members=tuple(members))
 
-    def _read_array(self, start: int, depth: int) -> Node:
+    def _read_array(self, start: int, depth: int) -> JsonNode:
         items: list[JsonValue] = []
         at, has_comma = self.skip(start + 1), True
         while self.text[at : at + 1] != "]":
@@ -131,7 +131,7 @@ class _Scanner:
             at = self.skip(node.end)
             has_comma = self.text[at : at + 1] == ","
             at = self.skip(at + 1) if has_comma else at
-        return Node(start=start, end=at + 1, value=items)
+        return JsonNode(start=start, end=at + 1, value=items)
 
 
 def put_member(text: str, path: Sequence[str], name: str, value: JsonValue) -> str:
@@ -168,7 +168,7 @@ def remove_member(text: str, path: Sequence[str], name: str) -> str:
         InvalidConfigError: The text is invalid.
     """
     while True:  # a name may occur twice
-        found: Node | None = parse(text)
+        found: JsonNode | None = parse(text)
         for step in path:
             member = None if found is None else found.find(step)
             found = None if member is None else member.value
@@ -186,7 +186,7 @@ def _nest(path: Sequence[str], name: str, value: JsonValue) -> JsonValue:
     return nested
 
 
-def _insert(text: str, node: Node, name: str, value: JsonValue) -> str:
+def _insert(text: str, node: JsonNode, name: str, value: JsonValue) -> str:
     unit, newline = _find_style(text)
     label = json.dumps(name, ensure_ascii=False)
     if not node.members:

@@ -7,11 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from spindle.cli.clients.catalogue import CLIENTS, Machine
+from spindle.cli.clients.completers import client_servers
 from spindle.cli.clients.discovery import FoundServer, find_files
 from spindle.cli.clients.entries import find_secret_word, normalize_entry
 from spindle.cli.clients.installation import Change
 from spindle.cli.commands.install import print_diff
-from spindle.cli.completers import client_servers, server_names
+from spindle.cli.completers import server_names
 from spindle.cli.config.editing import CREATED, EditedConfig, find_editable, put_server, remove_server
 from spindle.cli.config.schema import looks_like_secret
 from spindle.cli.main import OK, USAGE

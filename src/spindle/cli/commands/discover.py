@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from spindle.cli.clients.catalogue import CLIENTS, Machine
+from spindle.cli.clients.completers import client_names
 from spindle.cli.clients.discovery import FoundFile, FoundServer, find_files
-from spindle.cli.completers import client_names
 from spindle.cli.main import OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
 from spindle.cli.output import Output, print_message, stderr

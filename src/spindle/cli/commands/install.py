@@ -7,10 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from spindle.cli.clients.catalogue import CLIENTS, Client, Location, Machine, Scope
+from spindle.cli.clients.catalogue import CLIENTS, KnownClient, Location, Machine, Scope
+from spindle.cli.clients.completers import client_names
 from spindle.cli.clients.entries import build_entry, build_url_entry
 from spindle.cli.clients.installation import Change, plan_installation, plan_removal
-from spindle.cli.completers import client_names, profile_names
+from spindle.cli.completers import profile_names
 from spindle.cli.main import NOT_FOUND, OK, REFUSED, USAGE
 from spindle.cli.options import (
     DEFAULT_CONFIG_OPTIONS,
@@ -71,7 +72,7 @@ def install(
     return _apply(change, chosen, name, is_undo=undo, dry_run=dry_run, yes=yes, json=json)
 
 
-def _find_location(client: Client, machine: Machine, scope: Scope) -> Location:
+def _find_location(client: KnownClient, machine: Machine, scope: Scope) -> Location:
     location = client.find_location(machine, scope)
     if location is None:
         hint = "leave --project out" if scope == "project" else "--project writes the file of the working folder"
@@ -87,7 +88,7 @@ def _find_location(client: Client, machine: Machine, scope: Scope) -> Location:
     return location
 
 
-def _build_http(client: Client, url: str, token_env: str | None, profile: str | None) -> JsonObject:
+def _build_http(client: KnownClient, url: str, token_env: str | None, profile: str | None) -> JsonObject:
     if profile is not None:
         raise CommandError(
             "--profile cannot be used with --http: the bearer token selects the profile", exit_code=USAGE
@@ -107,7 +108,7 @@ def _build_http(client: Client, url: str, token_env: str | None, profile: str | 
     return build_url_entry(client, url, token_env)
 
 
-def _build_stdio(client: Client, where: ConfigOptions, profile: str | None, token_env: str | None) -> JsonObject:
+def _build_stdio(client: KnownClient, where: ConfigOptions, profile: str | None, token_env: str | None) -> JsonObject:
     if token_env is not None:
         raise CommandError("--token-env needs --http", exit_code=USAGE)
     # A file named by --config needs no trust: so a found one must be trusted before it is named in the entry.
@@ -122,7 +123,9 @@ def _build_stdio(client: Client, where: ConfigOptions, profile: str | None, toke
     return build_entry(client, [*words, *(["--profile", profile] if profile is not None else [])])
 
 
-def _apply(change: Change, client: Client, name: str, *, is_undo: bool, dry_run: bool, yes: bool, json: bool) -> int:
+def _apply(
+    change: Change, client: KnownClient, name: str, *, is_undo: bool, dry_run: bool, yes: bool, json: bool
+) -> int:
     report: JsonObject = {"client": client.name, "path": str(change.path), "changed": False, "backup": None}
     if not change.is_needed:
         return _report(report, f"{change.path} already has {name!r}: nothing to do", None, json=json)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from spindle.cli.config.loader import parse_config
+from spindle.cli.config import Config, load_config
+from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import build_app
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,10 @@ def read_instructions() -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def read_config() -> Config:
+    return load_config(DEPLOY / "spindle.toml", environ={})
+
+
 def read_compose() -> dict[str, Any]:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
@@ -58,7 +63,7 @@ def test_the_unit_starts_a_command_with_options_that_exist() -> None:
 
 def test_the_unit_is_hardened_and_waits_for_running_calls() -> None:
     unit = read_unit()
-    config = parse_config(DEPLOY / "spindle.toml", (DEPLOY / "spindle.toml").read_bytes())[1]
+    config = read_config()
 
     for key in ("NoNewPrivileges", "DynamicUser", "PrivateTmp", "PrivateDevices", "ProtectHome"):
         assert unit[key] == ["yes"]
@@ -75,7 +80,9 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     unit = tmp_path / "spindle.service"
-    unit.write_text((DEPLOY / "spindle.service").read_text().replace("/opt/spindle/bin/spindle", str(program)))
+    unit.write_text(
+        (DEPLOY / "spindle.service").read_text().replace("/usr/local/lib/spindle/bin/spindle", str(program))
+    )
 
     done = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], check=False, capture_output=True, text=True, timeout=60
@@ -118,11 +125,12 @@ def test_the_image_installs_only_packages_with_known_hashes_and_extras_that_exis
 def test_compose_gives_every_secret_as_a_file_and_nothing_to_root() -> None:
     content = read_compose()
     gateway, journal = content["services"]["gateway"], content["services"]["journal"]
-    config = parse_config(DEPLOY / "spindle.toml", (DEPLOY / "spindle.toml").read_bytes())[1]
+    config = read_config()
 
     named = {key.removesuffix("_FILE"): value for key, value in gateway["environment"].items()}
     assert {value.rpartition("/")[2] for value in named.values()} == set(gateway["secrets"]) == set(content["secrets"])
-    assert {config.profiles["team"].token_env, config.journal.options.password, "SPINDLE_STATE_KEY"} == set(named)
+    assert isinstance(config.journal, RemoteStore)
+    assert {config.profiles["team"].token_env, config.journal.secrets["password"], "SPINDLE_STATE_KEY"} == set(named)
     assert all(key.endswith("_FILE") for key in gateway["environment"])
     assert gateway["read_only"] is True
     assert gateway["cap_drop"] == ["ALL"]
