@@ -31,9 +31,8 @@ def written(draw: st.DrawFn, content: JsonValue) -> str:
 
     def write(value: JsonValue) -> str:
         if isinstance(value, dict):
-            members = [
-                f"{json.dumps(name)}{draw(blanks)}:{draw(blanks)}{write(part)}"
-                for name, part in cast("JsonObject", value).items()
+            pairs = cast("JsonObject", value).items()
+            members = [f"{json.dumps(name)}{draw(blanks)}:{draw(blanks)}{write(part)}" for name, part in pairs]
             ]
             return _enclose("{", members, "}")
         if isinstance(value, list):
