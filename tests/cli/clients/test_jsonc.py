@@ -33,7 +33,6 @@ def written(draw: st.DrawFn, content: JsonValue) -> str:
         if isinstance(value, dict):
             pairs = cast("JsonObject", value).items()
             members = [f"{json.dumps(name)}{draw(blanks)}:{draw(blanks)}{write(part)}" for name, part in pairs]
-            ]
             return _enclose("{", members, "}")
         if isinstance(value, list):
             return _enclose("[", [write(part) for part in cast("list[JsonValue]", value)], "]")
