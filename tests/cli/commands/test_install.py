@@ -4,10 +4,12 @@ import json
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spindle.cli.clients import CLIENTS, Machine
+from spindle.cli.clients.completers import client_names, client_servers
 from spindle.cli.main import NOT_FOUND, OK, REFUSED, UNTRUSTED, USAGE, run
 from tests.cli.conftest import Command, Place
 
@@ -215,3 +217,20 @@ def test_wrong_usage_changes_nothing(spindle: Command, place: Place, cursor: Pat
 
     assert spindle("install", *words, "--yes").code in {USAGE, NOT_FOUND}
     assert cursor.read_text() == CURSOR
+
+
+def test_the_shell_completes_clients_and_their_servers(cursor: Path) -> None:
+    context: Any = None
+
+    assert client_names(context)["cursor"] == "Cursor"
+    assert client_servers(context) == ["cursor:a"]
+    assert cursor.exists()
+
+
+def test_the_completion_script_has_the_new_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", "bash"]) == OK
+
+    script = capsys.readouterr().out
+    assert [
+        word for word in ("discover", "install", "--undo", "--token-env", "--env-secret") if word not in script
+    ] == []
