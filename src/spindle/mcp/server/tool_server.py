@@ -70,6 +70,7 @@ class ToolServer:
         filter_of: Callable[[str | None], ToolFilter | None] = lambda _profile: None,
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
+        is_structured: bool = True,
         working_dir: str | None = None,
         media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
@@ -94,8 +95,7 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
-        self._lists = ToolLists(structured=None if is_fenced else True)
+        self._lists = ToolLists(structured=is_structured)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
@@ -351,5 +351,14 @@ class ToolServer:
             if self._shared is not None:
                 self._shared.replica.post("tools_changed", {"session": session.key})
         known = None if session.tool_list is None else session.tool_list.definitions
-        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
+        tool = session.get_registry(self._base).get(outcome.name)
+        limits = (self._executor.budget.max_chars, None if tool is None else tool.max_result_chars)
+        [result] = await dialect.results(
+            [outcome],
+            definitions=known,
+            media=self._media,
+            fenced=self._is_fenced,
+            max_structured_chars=min(each for each in limits if each is not None),
+            any_value=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS,
+        )
         return types.CallToolResult.model_validate(result)
