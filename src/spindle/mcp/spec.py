@@ -54,6 +54,10 @@ class ServerSpec:
     enabled: bool = True
     trusted: bool = False
     """Whether to treat its output as trusted and its tool annotations as true."""
+    sampling: bool = False
+    """Whether it may ask the models of clients that declare sampling; their users read which server asks."""
+    roots: bool = False
+    """Whether it is told the roots of clients; otherwise it gets an empty list."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -63,7 +67,7 @@ class ServerSpec:
             self._set_field("tools", self._texts("tools", self.tools))
         for name in ("env", "headers", "header_secrets", "env_secrets"):
             self._set_field(name, self._table(name, getattr(self, name)))
-        for name in ("required", "enabled", "trusted"):
+        for name in ("required", "enabled", "trusted", "sampling", "roots"):
             self._check_field(name, "True or False", lambda value: isinstance(value, bool))
         for name in ("timeout_seconds", "start_timeout_seconds"):
             self._check_field(name, "a number of seconds above 0", _is_seconds)

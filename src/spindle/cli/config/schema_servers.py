@@ -26,6 +26,8 @@ class ServerEntry(ConfigSection):
     tools: Texts | None = None
     enabled: bool = True
     trusted: bool = False
+    sampling: bool = False
+    roots: bool = False
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:

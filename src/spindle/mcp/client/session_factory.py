@@ -1,23 +1,25 @@
 """Opens sessions with a server over stdio or HTTP; needs the MCP SDK, which `load_session_factory` imports."""
 
+import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 
 import anyio.to_thread
-from mcp_types import ElicitRequestParams
 
 from spindle.events import Logged
 from spindle.mcp.client.http import HttpLink
 from spindle.mcp.client.lifecycle import ClientServices, describe_failure
 from spindle.mcp.client.link import TransportLink
-from spindle.mcp.client.running_calls import Action, Content, RunningCalls
+from spindle.mcp.client.running_calls import RunningCalls
 from spindle.mcp.client.session import SessionCallbacks, UpstreamSession, open_session
 from spindle.mcp.client.stdio import ScratchDirectory, StdioLink, build_environment
+from spindle.mcp.client.upstream_questions import Answered, Question
 from spindle.mcp.spec import ServerSpec
 from spindle.text import to_printable
+from spindle.trust.sanitise import sanitise
 
 _MAX_LOG_TEXT = 4_000
 
@@ -51,7 +53,9 @@ class SessionFactory:
             on_log=self._forward_log,
             on_invalid_message=self._warn_invalid_message,
             on_invalid_tool=lambda problem: self._warn(f"is only partly listed: {problem}"),
-            on_elicitation=self._answer_elicitation,
+            on_questions=self._answer_questions,
+            can_sample=self._spec.sampling,
+            can_list_roots=self._spec.roots,
         )
         async with open_session(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
             yield session
@@ -70,10 +74,11 @@ class SessionFactory:
 
     def _forward_log(self, level: str, logger: str | None, data: object) -> None:
         redact = self._services.redactor.redact
-        text = data if isinstance(data, str) else repr(data)
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=repr)
+        shown = redact(to_printable(redact(text), _MAX_LOG_TEXT))
         line = Logged(
             level=level,
-            message=redact(to_printable(redact(text), _MAX_LOG_TEXT)),
+            message=shown,
             turn_id="",
             dispatch_id="",
             iteration=0,
@@ -81,6 +86,9 @@ class SessionFactory:
             payload={"server": self._spec.name, "logger": None if logger is None else redact(logger)},
         )
         self._services.events.notify("log", line)
+        call = self._calls.find_for_question()
+        if call is not None:  # the client behind it may have asked for log lines
+            call.ctx.log(level, sanitise(shown))
 
     def _warn_invalid_message(self, error: Exception) -> None:
         if not self._has_warned:  # a server that prints to stdout would cause a warning for every line
@@ -89,8 +97,8 @@ class SessionFactory:
                 f"sent something that is not a protocol message; such input is ignored: {describe_failure(error)}"
             )
 
-    async def _answer_elicitation(self, params: ElicitRequestParams) -> tuple[Action, Content | None]:
+    async def _answer_questions(self, questions: Sequence[Question]) -> list[Answered]:
         call = self._calls.find_for_question()
         if call is None:
-            return "decline", None
-        return await call.ask(self._services.redactor.redact_value(params), self._services.events)
+            return [Answered(problem="no call is running that it belongs to")] * len(questions)
+        return await call.ask(self._services.redactor.redact_value(list(questions)), self._services.events)
