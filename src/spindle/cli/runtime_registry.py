@@ -62,7 +62,11 @@ async def start_servers(
     servers = await stack.enter_async_context(
         mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events)
     )
-    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
+
+    def warn(message: str) -> None:
+        events.warn(message, source="mcp")
+
+    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs], warn=warn)
     servers.on_change(follower.sync)
     if wait:
         await servers.ready()
