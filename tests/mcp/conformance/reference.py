@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,6 +45,10 @@ def tool(name: str, schema: dict[str, Any] | None = None) -> Callable[[Handler],
 
 def is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def build_metadata(ctx: Context) -> ServerMessageMetadata:
+    return ServerMessageMetadata(related_request_id=ctx.request_id)
 
 
 def text(words: str) -> types.TextContent:
@@ -74,7 +79,7 @@ def prompt(words: str, tokens: int = 100) -> types.CreateMessageRequest:
 
 def require(ctx: Context, *names: str) -> None:
     declared = ctx.session.client_capabilities or types.ClientCapabilities()
-    missing = {name: {} for name in names if getattr(declared, name) is None}
+    missing: dict[str, Any] = {name: {} for name in names if getattr(declared, name) is None}
     if missing:
         raise MCPError(
             types.MISSING_REQUIRED_CLIENT_CAPABILITY, "A capability is missing.", {"requiredCapabilities": missing}
@@ -108,6 +113,10 @@ def _is_valid(request: Any, answer: Any) -> bool:
     if isinstance(request, types.ListRootsRequest):
         return isinstance(answer, types.ListRootsResult)
     return isinstance(answer, types.CreateMessageResult)
+
+
+def get_content(answer: Any) -> dict[str, Any]:
+    return (answer.content or {}) if isinstance(answer, types.ElicitResult) else {}
 
 
 @tool("test_simple_text")
@@ -179,15 +188,8 @@ async def sampling(ctx: Context, params: types.CallToolRequestParams) -> Result 
     if is_modern(ctx):
         answered = ask(ctx, params, sampled=request)
         return answered if isinstance(answered, types.InputRequiredResult) else answered["sampled"].content.text
-    about = types_metadata(ctx)
-    said: Any = await ctx.session.send_request(request, types.CreateMessageResult, metadata=about)
+    said: Any = await ctx.session.send_request(request, types.CreateMessageResult, metadata=build_metadata(ctx))
     return f"LLM response: {said.content.text}"
-
-
-def types_metadata(ctx: Context) -> Any:
-    from mcp.shared.message import ServerMessageMetadata
-
-    return ServerMessageMetadata(related_request_id=ctx.request_id)
 
 
 @tool("test_missing_capability")
@@ -196,25 +198,33 @@ async def missing_capability(ctx: Context, _params: Any) -> str:
     return "done"
 
 
-async def elicited(ctx: Context, message: str, properties: dict[str, Any]) -> str:
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
-    answer: Any = await ctx.session.send_request(
-        form(message, schema), types.ElicitResult, metadata=types_metadata(ctx)
-    )
-    return f"action={answer.action}, content={json.dumps(answer.content or {})}"
+async def elicited(
+    ctx: Context, params: types.CallToolRequestParams, message: str, properties: dict[str, Any], begins: str
+) -> Result | str:
+    """Ask in the way of the connection's revision, and report the answer."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": []}
+    if is_modern(ctx):
+        answered = ask(ctx, params, form=form(message, schema))
+        if isinstance(answered, types.InputRequiredResult):
+            return answered
+        answer: Any = answered["form"]
+    else:
+        request = form(message, schema)
+        answer = await ctx.session.send_request(request, types.ElicitResult, metadata=build_metadata(ctx))
+    return f"{begins}: action={answer.action}, content={json.dumps(answer.content or {})}"
 
 
 @tool("test_elicitation", {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]})
-async def elicitation(ctx: Context, params: types.CallToolRequestParams) -> str:
+async def elicitation(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     fields = {
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
     }
-    return f"User response: {await elicited(ctx, (params.arguments or {})['message'], fields)}"
+    return await elicited(ctx, params, (params.arguments or {})["message"], fields, "User response")
 
 
 @tool("test_elicitation_sep1034_defaults")
-async def elicitation_defaults(ctx: Context, _params: Any) -> str:
+async def elicitation_defaults(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     fields: dict[str, Any] = {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -222,11 +232,11 @@ async def elicitation_defaults(ctx: Context, _params: Any) -> str:
         "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
         "verified": {"type": "boolean", "default": True},
     }
-    return f"Elicitation completed: {await elicited(ctx, 'Who are you?', fields)}"
+    return await elicited(ctx, params, "Who are you?", fields, "Elicitation completed")
 
 
 @tool("test_elicitation_sep1330_enums")
-async def elicitation_enums(ctx: Context, _params: Any) -> str:
+async def elicitation_enums(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     options = ["option1", "option2", "option3"]
     titled = [{"const": f"value{n}", "title": f"{word} Option"} for n, word in enumerate(("First", "Second"), 1)]
     fields: dict[str, Any] = {
@@ -236,14 +246,14 @@ async def elicitation_enums(ctx: Context, _params: Any) -> str:
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": options}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
-    return f"Elicitation completed: {await elicited(ctx, 'Which?', fields)}"
+    return await elicited(ctx, params, "Which?", fields, "Elicitation completed")
 
 
 async def greet(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     answered = ask(ctx, params, user_name=form("What is your name?", NAME))
     if isinstance(answered, types.InputRequiredResult):
         return answered
-    return f"Hello, {(answered['user_name'].content or {}).get('name')}!"
+    return f"Hello, {get_content(answered['user_name']).get('name')}!"
 
 
 @tool("test_input_required_result_elicitation")
@@ -274,13 +284,13 @@ async def input_rounds(ctx: Context, params: types.CallToolRequestParams) -> Res
         first = ask(ctx, params, state="round 1", step1=form("Step 1: What is your name?", NAME))
         if isinstance(first, types.InputRequiredResult):
             return first
-        name = (first["step1"].content or {}).get("name")
+        name = get_content(first["step1"]).get("name")
         color = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
         request = form("Step 2: What is your favorite color?", color)
         return types.InputRequiredResult(input_requests={"step2": request}, request_state=f"round 2 of {name}")
     answer = (params.input_responses or {}).get("step2")
-    content = answer.content if isinstance(answer, types.ElicitResult) else None
-    return f"{params.request_state.removeprefix('round 2 of ')} likes {(content or {}).get('color')}"
+    content = get_content(answer)
+    return f"{params.request_state.removeprefix('round 2 of ')} likes {content.get('color')}"
 
 
 @tool("test_input_required_result_sampling")
@@ -309,7 +319,7 @@ async def input_several(ctx: Context, params: types.CallToolRequestParams) -> Re
     )
     if isinstance(answered, types.InputRequiredResult):
         return answered
-    name = (answered["user_name"].content or {}).get("name")
+    name = get_content(answered["user_name"]).get("name")
     return f"{answered['greeting'].content.text} {name}, of {len(answered['client_roots'].roots)} roots"
 
 

@@ -365,7 +365,7 @@ class UpstreamConnection:
 
     async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
-            if not await live.session.watch_tools(self._mark_stale):
+            if not await live.session.watch_tools(self._mark_stale, self.services.clock.sleep):
                 return
             await self.services.clock.sleep(seconds)
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from random import random
 from typing import Any
 
 import anyio
@@ -47,6 +48,9 @@ from spindle.mcp.client_requests import Root as ClientRoot
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
+MIN_FRESH_SECONDS = 60.0
+"""Least time between two listings of a server that does not notify of changes."""
+MAX_FRESH_SECONDS = 86_400
 MAX_ROUNDS = 10
 """How often one call may ask for input before it fails."""
 _STATE_ONLY_SECONDS = 0.1
@@ -87,6 +91,8 @@ class UpstreamSession:
     def __init__(self, session: ClientSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
+        self._fresh_seconds = 0.0
+        """How long the last listing is fresh, as its server says."""
 
     @property
     def protocol_version(self) -> str | None:
@@ -122,11 +128,13 @@ class UpstreamSession:
         if capabilities is None or capabilities.tools is None:
             return [], []
         found: list[Tool] = []
+        self._fresh_seconds = float(MAX_FRESH_SECONDS)
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
+            self._fresh_seconds = min(self._fresh_seconds, max(page.ttl_ms or 0, 0) / 1000)
             if len(found) > MAX_TOOLS:
                 return found[:MAX_TOOLS], [f"it lists more than {MAX_TOOLS} tools; the rest is left out"]
             cursor = page.next_cursor
@@ -150,23 +158,40 @@ class UpstreamSession:
             return isinstance(error, ValidationError)
         return True
 
-    async def watch_tools(self, on_change: Callable[[], None]) -> bool:
-        """Call `changed` for each change of the tool list until the subscription ends; return whether to resubscribe.
+    async def watch_tools(
+        self, on_change: Callable[[], None], sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    ) -> bool:
+        """Call `on_change` for each change of the tool list until the subscription ends; return whether to resubscribe.
 
-        Servers of the older protocol notify without a subscription, through `Hooks.tools_changed`.
+        Servers of the older protocol notify without a subscription, through `on_tools_changed`. A server that does not
+        notify, but says how long its listing is fresh, is listed again when it no longer is.
         """
         capabilities = self._session.server_capabilities
         tools = None if capabilities is None else capabilities.tools
-        if not self.is_modern or tools is None or not tools.list_changed:
+        if not self.is_modern or tools is None:
+            return False
+        if not tools.list_changed:
+            await self._relist_when_stale(on_change, sleep)
             return False
         try:
             async with listen(self._session, tools_list_changed=True) as events:
-                on_change()  # for changes before the subscription
+                if not self._fresh_seconds:
+                    on_change()  # for changes before the subscription
                 async for _ in events:
                     on_change()
         except (MCPError, SubscriptionLost, TimeoutError):
             return True
         return True
+
+    async def _relist_when_stale(
+        self, on_change: Callable[[], None], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        seconds = MIN_FRESH_SECONDS
+        while self._fresh_seconds:
+            # The specification asks for jitter and backoff.
+            await sleep(max(self._fresh_seconds, seconds) * (1 + random() / 2))  # noqa: S311  not a secret
+            on_change()
+            seconds = min(2 * seconds, float(MAX_FRESH_SECONDS))
 
     async def call(
         self,

@@ -92,6 +92,11 @@ def _read_annotated_schema(definition: bytes) -> JsonObject | None:
     return json.loads(definition)["inputSchema"] if X_MCP_HEADER_KEY.encode() in definition else None
 
 
+def _order(entry: Entry) -> tuple[str, str]:
+    """Return the place of a tool: own tools as registered, then those of each server, whichever connected first."""
+    return entry.mcp_server or "", entry.mcp_tool or ""
+
+
 class ToolLists:
     """The lists of the views that clients see now; those of a view are dropped with it."""
 
@@ -105,7 +110,8 @@ class ToolLists:
         entries = view.visible_entries(filter)
         known = kept.pop(filter, None)
         if known is None or known.entries != entries:
-            definitions = dialect.definitions(view, filter=filter, structured=self._structured)
+            ordered = [entry.tool for entry in sorted(entries, key=_order)]
+            definitions = dialect.definitions(ordered, structured=self._structured)
             known = ToolList(view=ref(view), entries=entries, definitions=definitions)
         kept[filter] = known
         if len(kept) > MAX_FILTERS:

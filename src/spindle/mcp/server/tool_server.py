@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
@@ -27,6 +27,7 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
 from spindle.mcp.server.elicitation import approve_by_gate
@@ -53,6 +54,8 @@ class ToolServer:
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
+    With `cache_seconds`, clients of the newer protocol may keep lists for so long; a `public` list is the same for all.
+
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
 
     Raises:
@@ -71,6 +74,8 @@ class ToolServer:
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
         is_structured: bool = True,
+        cache_seconds: float = 0,
+        cache_scope: Literal["public", "private"] = "private",
         working_dir: str | None = None,
         media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
@@ -96,6 +101,7 @@ class ToolServer:
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
         self._lists = ToolLists(structured=is_structured)
+        self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
@@ -114,6 +120,7 @@ class ToolServer:
             on_list_tools=pages.handle,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
+            cache_hints=self._cache_hints,
         )
         add_offers(sdk, self._offers, self._taint_reader)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
