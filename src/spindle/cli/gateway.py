@@ -70,6 +70,7 @@ async def over_http(
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
+        sse_path=section.sse_path,
         tokens=hash_tokens(config, os.environ, host=section.host if host is None else host),
         allowed_hosts=section.allowed_hosts,
         allowed_origins=section.allowed_origins,

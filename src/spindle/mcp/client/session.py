@@ -110,7 +110,7 @@ class UpstreamSession:
         Raises:
             MCPError: Neither succeeds.
         """
-        if probe:
+        if probe and not self.link.is_older:
             try:
                 await self._session.discover()
             except MCPError as error:

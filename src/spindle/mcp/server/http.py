@@ -35,6 +35,7 @@ from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.shared_sessions import SharedSessions
+from spindle.mcp.server.sse import SseSessions, build_messages_path
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
@@ -58,6 +59,8 @@ class HttpSettings:
     host: str = "127.0.0.1"
     port: int = 8321
     path: str = "/mcp"
+    sse_path: str | None = None
+    """Where clients of the older HTTP+SSE transport connect; `None` to serve none."""
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
     """The hexadecimal SHA-256 of each bearer token → its profile; when empty, no token is required."""
     allowed_hosts: Sequence[str] = ()
@@ -75,6 +78,7 @@ class HttpSettings:
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or self.path == HEALTH:
             raise UsageError(f"the path must start with / and differ from {HEALTH}, got {self.path!r}", field="path")
+        self._check_sse_path()
         if not self.tokens and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines, so a bearer token is required; "
@@ -92,6 +96,15 @@ class HttpSettings:
                     example = "gateway.example:8321" if name == "allowed_hosts" else "https://app.example"
                     raise UsageError(f"{name} has an invalid entry {entry!r:.80}; write it as {example}", field=name)
         self._check_tls()
+
+    def _check_sse_path(self) -> None:
+        path = self.sse_path
+        taken = {HEALTH, self.path}
+        if path is not None and (not path.startswith("/") or path in taken or build_messages_path(path) in taken):
+            raise UsageError(
+                f"the SSE path must start with / and differ from {HEALTH} and {self.path}, got {path!r}",
+                field="sse_path",
+            )
 
     def _check_tls(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -153,12 +166,15 @@ def http_app(
             answer["status"] = "stopping"  # so that a balancer sends no more requests here
         return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
+    older: list[Route] = []
+    if settings.sse_path is not None:
+        older = SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
     app: Starlette = server.sdk.streamable_http_app(
         streamable_http_path=settings.path,
         # Checked before, more strictly than the SDK does.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_sessions=settings.max_sessions,
-        custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"])],
+        custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"]), *older],
     )
     if shared is None:
         return _AuthMiddleware(app, settings, server)
