@@ -49,6 +49,8 @@ def build_filter(config: Config, profile: str | None = None) -> ToolFilter | Non
         allowed_plugins=entry.allowed_plugins,
         allowed_mcp_tools=entry.allowed_mcp_tools,
         exclude_tools=entry.exclude_tools,
+        allowed_resources=entry.allowed_resources,
+        allowed_prompts=entry.allowed_prompts,
     )
 
 

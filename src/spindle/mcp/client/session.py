@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.client.subscriptions import ServerEvent, SubscriptionLost, listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -41,6 +41,7 @@ from pydantic import ValidationError
 
 from spindle.json_types import JsonObject, JsonValue
 from spindle.mcp.client.call_capabilities import CallCapabilities, mark_capabilities
+from spindle.mcp.client.feature_requests import FeatureRequests, get_event
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.upstream_questions import Action, Answered, Content, Question
@@ -65,6 +66,8 @@ class SessionCallbacks:
     """Callbacks for what a server sends without being asked."""
 
     on_tools_changed: Callable[[], None]
+    on_feature_event: Callable[[ServerEvent], None]
+    """Called when prompts or resources have changed."""
     on_log: Callable[[str, str | None, JsonValue], None]
     """Level, logger, data."""
     on_invalid_message: Callable[[Exception], None]
@@ -93,6 +96,8 @@ class UpstreamSession:
         self.link = link
         self._fresh_seconds = 0.0
         """How long the last listing is fresh, as its server says."""
+        self.features = FeatureRequests(session, self._answer_requests)
+        """The requests for prompts and resources."""
 
     @property
     def protocol_version(self) -> str | None:
@@ -292,6 +297,8 @@ async def open_session(
             callbacks.on_invalid_message(message)
         elif isinstance(message, ToolListChangedNotification):
             callbacks.on_tools_changed()
+        elif (event := get_event(message)) is not None:
+            callbacks.on_feature_event(event)
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
         callbacks.on_log(params.level, params.logger, params.data)

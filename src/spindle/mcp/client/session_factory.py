@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import anyio.to_thread
+from mcp.client.subscriptions import ServerEvent
 
 from spindle.events import Logged
 from spindle.mcp.client.http import HttpLink
@@ -37,12 +38,14 @@ class SessionFactory:
         calls: RunningCalls,
         *,
         tools_changed: Callable[[], None],
+        feature_event: Callable[[ServerEvent], None],
         warn: Callable[[str], None],
     ) -> None:
         self._spec = spec
         self._services = services
         self._calls = calls
         self._tools_changed = tools_changed
+        self._feature_event = feature_event
         self._warn = warn
         self._scratch = ScratchDirectory()
         self._has_warned = False
@@ -75,6 +78,7 @@ class SessionFactory:
     async def _connect(self, stack: AsyncExitStack, link: TransportLink, negotiate: Negotiate) -> UpstreamSession:
         hooks = SessionCallbacks(
             on_tools_changed=self._tools_changed,
+            on_feature_event=self._feature_event,
             on_log=self._forward_log,
             on_invalid_message=self._warn_invalid_message,
             on_invalid_tool=lambda problem: self._warn(f"is only partly listed: {problem}"),

@@ -96,7 +96,6 @@ def _describe_problem(problem: Problem) -> str:
 
 TOOLSET = "mcp"
 _RESERVED = ("mcp__", "artifact_")
-"""Beginnings of the names of other servers' tools and of the artifact readers, which a server must not take over."""
 _MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
@@ -134,6 +133,11 @@ Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
 def full_name(spec: ServerSpec, bare: str) -> str:
     """Return the name of a server's tool or prompt here."""
     return f"mcp__{spec.name}__{bare}" if spec.prefix else bare
+
+
+def is_reserved_name(name: str) -> bool:
+    """Return whether a name looks like one of another server, or of an artifact reader, so no server may take it."""
+    return name.startswith(_RESERVED)
 
 
 def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Availability, warn: Warn) -> Tool:
@@ -302,7 +306,7 @@ class ServerTools:
     def _find_holder(self, bare: str) -> str | None:
         """Return the problem if another tool has the name."""
         name = full_name(self._spec, bare)
-        if not self._spec.prefix and bare.startswith(_RESERVED):
+        if not self._spec.prefix and is_reserved_name(bare):
             return f"its tool {quote_name(bare)} is left out: without a prefix, no name may start like that"
         holder = self._registry.entry(name)
         if holder is None or (holder.mcp_server, holder.mcp_tool) == (self._spec.name, bare):
