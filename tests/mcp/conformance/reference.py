@@ -89,11 +89,24 @@ def require(ctx: Context, *names: str) -> None:
 NEEDS = {types.ElicitRequest: "elicitation", types.CreateMessageRequest: "sampling", types.ListRootsRequest: "roots"}
 
 
-def ask(
+RESULTS: dict[type, Any] = {
+    types.ElicitRequest: types.ElicitResult,
+    types.CreateMessageRequest: types.CreateMessageResult,
+    types.ListRootsRequest: types.ListRootsResult,
+}
+
+
+async def ask(
     ctx: Context, params: types.CallToolRequestParams, state: str | None = None, **requests: Any
 ) -> Answers | types.InputRequiredResult:
-    """Return the answers that the request brings, or ask for them."""
+    """Return the answers that the request brings, or ask for them; on the older revision, ask during the call."""
     require(ctx, *(NEEDS[type(each)] for each in requests.values()))
+    if not is_modern(ctx):
+        about = build_metadata(ctx)
+        return {
+            name: await ctx.session.send_request(each, RESULTS[type(each)], metadata=about)
+            for name, each in requests.items()
+        }
     given = params.input_responses or {}
     if all(_is_valid(each, given.get(name)) for name, each in requests.items()):
         return {name: given[name] for name in requests}
@@ -185,11 +198,10 @@ ASKED = {"type": "object", "properties": {"prompt": {"type": "string"}}, "requir
 @tool("test_sampling", ASKED)
 async def sampling(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     request = prompt((params.arguments or {})["prompt"])
-    if is_modern(ctx):
-        answered = ask(ctx, params, sampled=request)
-        return answered if isinstance(answered, types.InputRequiredResult) else answered["sampled"].content.text
-    said: Any = await ctx.session.send_request(request, types.CreateMessageResult, metadata=build_metadata(ctx))
-    return f"LLM response: {said.content.text}"
+    answered = await ask(ctx, params, sampled=request)
+    if isinstance(answered, types.InputRequiredResult):
+        return answered
+    return f"LLM response: {answered['sampled'].content.text}"
 
 
 @tool("test_missing_capability")
@@ -201,16 +213,12 @@ async def missing_capability(ctx: Context, _params: Any) -> str:
 async def elicited(
     ctx: Context, params: types.CallToolRequestParams, message: str, properties: dict[str, Any], begins: str
 ) -> Result | str:
-    """Ask in the way of the connection's revision, and report the answer."""
+    """Ask, and report the answer."""
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": []}
-    if is_modern(ctx):
-        answered = ask(ctx, params, form=form(message, schema))
-        if isinstance(answered, types.InputRequiredResult):
-            return answered
-        answer: Any = answered["form"]
-    else:
-        request = form(message, schema)
-        answer = await ctx.session.send_request(request, types.ElicitResult, metadata=build_metadata(ctx))
+    answered = await ask(ctx, params, form=form(message, schema))
+    if isinstance(answered, types.InputRequiredResult):
+        return answered
+    answer = answered["form"]
     return f"{begins}: action={answer.action}, content={json.dumps(answer.content or {})}"
 
 
@@ -250,7 +258,7 @@ async def elicitation_enums(ctx: Context, params: types.CallToolRequestParams) -
 
 
 async def greet(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
-    answered = ask(ctx, params, user_name=form("What is your name?", NAME))
+    answered = await ask(ctx, params, user_name=form("What is your name?", NAME))
     if isinstance(answered, types.InputRequiredResult):
         return answered
     return f"Hello, {get_content(answered['user_name']).get('name')}!"
@@ -270,10 +278,10 @@ async def streaming_elicitation(ctx: Context, params: types.CallToolRequestParam
 @tool("test_input_required_result_request_state")
 @tool("test_input_required_result_tampered_state")
 async def input_state(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
-    answered = ask(ctx, params, state="confirming", confirm=form("Please confirm", OK))
+    answered = await ask(ctx, params, state="confirming", confirm=form("Please confirm", OK))
     if isinstance(answered, types.InputRequiredResult):
         return answered
-    if params.request_state != "confirming":
+    if is_modern(ctx) and params.request_state != "confirming":
         raise MCPError(types.INVALID_PARAMS, "The request state is missing.")
     return "state-ok"
 
@@ -281,12 +289,15 @@ async def input_state(ctx: Context, params: types.CallToolRequestParams) -> Resu
 @tool("test_input_required_result_multi_round")
 async def input_rounds(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
     if params.request_state is None or params.request_state == "round 1":
-        first = ask(ctx, params, state="round 1", step1=form("Step 1: What is your name?", NAME))
+        first = await ask(ctx, params, state="round 1", step1=form("Step 1: What is your name?", NAME))
         if isinstance(first, types.InputRequiredResult):
             return first
         name = get_content(first["step1"]).get("name")
         color = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
         request = form("Step 2: What is your favorite color?", color)
+        if not is_modern(ctx):
+            second = await ask(ctx, params, step2=request)
+            return f"{name} likes {get_content(second['step2']).get('color')}" if isinstance(second, dict) else second
         return types.InputRequiredResult(input_requests={"step2": request}, request_state=f"round 2 of {name}")
     answer = (params.input_responses or {}).get("step2")
     content = get_content(answer)
@@ -295,13 +306,13 @@ async def input_rounds(ctx: Context, params: types.CallToolRequestParams) -> Res
 
 @tool("test_input_required_result_sampling")
 async def input_sampling(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
-    answered = ask(ctx, params, capital_question=prompt("What is the capital of France?"))
+    answered = await ask(ctx, params, capital_question=prompt("What is the capital of France?"))
     return answered if isinstance(answered, types.InputRequiredResult) else answered["capital_question"].content.text
 
 
 @tool("test_input_required_result_list_roots")
 async def input_roots(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
-    answered = ask(ctx, params, client_roots=types.ListRootsRequest())
+    answered = await ask(ctx, params, client_roots=types.ListRootsRequest())
     if isinstance(answered, types.InputRequiredResult):
         return answered
     return ", ".join(f"{root.name}: {root.uri}" for root in answered["client_roots"].roots)
@@ -309,7 +320,7 @@ async def input_roots(ctx: Context, params: types.CallToolRequestParams) -> Resu
 
 @tool("test_input_required_result_multiple_inputs")
 async def input_several(ctx: Context, params: types.CallToolRequestParams) -> Result | str:
-    answered = ask(
+    answered = await ask(
         ctx,
         params,
         state="several",
@@ -328,7 +339,7 @@ async def input_capabilities(ctx: Context, params: types.CallToolRequestParams) 
     declared = ctx.session.client_capabilities or types.ClientCapabilities()
     if declared.elicitation is not None:
         return await greet(ctx, params)
-    answered = ask(ctx, params, greeting=prompt("Generate a greeting", 50))
+    answered = await ask(ctx, params, greeting=prompt("Generate a greeting", 50))
     return answered if isinstance(answered, types.InputRequiredResult) else answered["greeting"].content.text
 
 
