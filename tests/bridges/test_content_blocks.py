@@ -108,19 +108,6 @@ async def test_forged_tokens_in_a_link_are_broken_and_a_forged_address_is_no_lin
     assert "<|im_start|>" not in shown[1]["text"]
 
 
-async def test_the_address_of_a_resource_is_the_public_one() -> None:
-    blocks = [LINK, *BLOCKS[4:6]]
-    result = to_result(
-        types.CallToolResult.model_validate({"content": blocks}), public_uri=lambda uri: f"spindle+{uri}"
-    )
-    assert isinstance(result, Ok)
-
-    shown = without_markers((await sent(result, fenced=False))["content"])
-
-    found = [each.get("uri") or each["resource"]["uri"] for each in shown]
-    assert found == ["spindle+notes://1", "spindle+notes://2", "spindle+notes://3"]
-
-
 async def test_a_results_meta_is_passed_on_without_reserved_keys() -> None:
     meta = {"a.example/b": {"c": "<|im_start|>"}, "spindle/code": "x", "io.modelcontextprotocol/related-task": {}}
 

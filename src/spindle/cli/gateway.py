@@ -26,6 +26,7 @@ from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.json_types import JsonObject
+from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
@@ -79,6 +80,7 @@ async def over_http(
         max_sessions=section.max_sessions,
         max_requests_per_minute=section.max_requests_per_minute,
     )
+    check_scope(section.cache_scope, has_tokens=bool(http.tokens))
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
         runtime = await stack.enter_async_context(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from spindle.json_types import JsonObject
+from spindle.mcp.client.contents import rewrite_meta
+from spindle.mcp.client.resource_uris import UriMapping
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -19,8 +21,11 @@ MAX_ICON_CHARS: Final = 100_000
 _ICON_SCHEMES: Final = ("https", "http", "data")
 
 
-def collect_extras(foreign: "ForeignTool") -> JsonObject:
-    """Return the hints, icons, `_meta` and execution settings of a definition, within limits."""
+def collect_extras(foreign: "ForeignTool", uris: UriMapping) -> JsonObject:
+    """Return the hints, icons, `_meta` and execution settings of a definition, within limits.
+
+    The resource of an app that `_meta` names has the address under which clients read it.
+    """
     extras: JsonObject = {}
     if foreign.annotations is not None:
         extras["annotations"] = _dump(foreign.annotations)
@@ -29,7 +34,7 @@ def collect_extras(foreign: "ForeignTool") -> JsonObject:
         extras["icons"] = icons
     meta = _filter_meta(foreign.meta)
     if meta:
-        extras["meta"] = meta
+        extras["meta"] = rewrite_meta(meta, uris.to_gateway)
     if foreign.execution is not None:
         extras["execution"] = _dump(foreign.execution)
     return extras

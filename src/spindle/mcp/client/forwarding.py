@@ -23,6 +23,7 @@ from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import RunningCall
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
 from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
+from spindle.mcp.client_requests import Capability, can_ask
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
@@ -226,9 +227,9 @@ class UpstreamServer:
             return to_result(map_result_uris(box.result, self.features.uris), check_output=wanted.check_output)
         if box.error is None:
             return _LostConnection(is_undelivered=False, reason=live.reason)
-        return self._translate_error(live, box.error)
+        return self._translate_error(live, box.error, wanted.ctx)
 
-    def _translate_error(self, live: ActiveConnection, error: Exception) -> Err | _LostConnection:
+    def _translate_error(self, live: ActiveConnection, error: Exception, ctx: ToolContext) -> Err | _LostConnection:
         data = getattr(error, "error", None)
         if data is None:
             text = f"MCP server {self.spec.name!r} returned an invalid tool result."
@@ -248,18 +249,24 @@ class UpstreamServer:
             return _LostConnection(is_undelivered=False, reason="its connection broke")
         if data.code == _MISSING_CAPABILITY and (needed := _find_needed_capability(data.data)) is not None:
             live.has_served = True
-            text = f"the MCP server {self.spec.name!r} needs a client that declares the capability {needed!r}"
-            return Err("execution_failed", text, cause=ClientCapabilityError(text, capability=needed))
+            return self._build_capability_error(needed, ctx)
         if data.code == _REQUEST_TIMEOUT:
             return Err("timed_out", f"MCP server {self.spec.name!r} did not answer in time.")
         live.has_served = True
         return Err("execution_failed", f"MCP server {self.spec.name!r} answered with an error: {message}")
 
+    def _build_capability_error(self, needed: Capability, ctx: ToolContext) -> Err:
+        text = f"The MCP server {self.spec.name!r} needs a client that declares the capability {needed!r}."
+        if can_ask(ctx, needed):
+            text = f"The MCP server {self.spec.name!r} needs {needed}, which is not allowed in its configuration."
+            return Err("execution_failed", text)
+        return Err("execution_failed", text, cause=ClientCapabilityError(text, capability=needed))
 
-def _find_needed_capability(data: JsonValue) -> str | None:
+
+def _find_needed_capability(data: JsonValue) -> Capability | None:
     """Return the capability of a client that a server misses, if it is one that a client of ours may have."""
     needed = data.get("requiredCapabilities") if is_object(data) else None
-    known = ("elicitation", "sampling", "roots")
+    known: tuple[Capability, ...] = ("elicitation", "sampling", "roots")
     return next((name for name in known if is_object(needed) and name in needed), None)
 
 

@@ -37,7 +37,6 @@ _HINTS = ("annotations", "_meta")
 _RESERVED = ("spindle/", "io.modelcontextprotocol/")
 """Prefixes of keys in a result's `_meta` that belong to the connection with its server."""
 
-PublicUri = Callable[[str], str]
 Check = Callable[[JsonValue, bool], str | None]
 """Returns the problem with structured content, or `None`; takes the content and whether it was sent."""
 
@@ -55,19 +54,15 @@ class _Parts:
     """The blocks as received; some servers repeat them as structured data."""
     entries: list[JsonObject] = field(default_factory=list[JsonObject])
     """The blocks for MCP clients, each with the line that it adds to the text."""
-    public_uri: PublicUri = str
 
     def dump(self) -> list[JsonObject]:
         """Return the blocks as plain data, as they were on the wire."""
         return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in self.blocks]
 
 
-def to_result(result: "CallToolResult", *, check_output: Check | None = None, public_uri: PublicUri = str) -> Ok | Err:
-    """Convert a server's result into an `Ok` or an `Err`; malformed content never raises.
-
-    `public_uri` returns the address under which clients of this process read a resource of the server.
-    """
-    parts = _Parts(blocks=result.content, public_uri=public_uri)
+def to_result(result: "CallToolResult", *, check_output: Check | None = None) -> Ok | Err:
+    """Convert a server's result into an `Ok` or an `Err`; malformed content never raises."""
+    parts = _Parts(blocks=result.content)
     for block in result.content:
         _add(block, parts)
     structured: JsonValue = result.structured_content
@@ -162,13 +157,11 @@ def _add(block: Any, parts: _Parts) -> None:
         inner = dumped.get("resource")
         uri = inner["uri"] if is_object(inner) else None
         dumped = {name: dumped[name] for name in _HINTS if name in dumped}
-        dumped |= {} if uri is None else {"uri": parts.public_uri(str(uri))}
+        dumped |= {} if uri is None else {"uri": str(uri)}
     elif block.type == "resource" and hasattr(block.resource, "text"):
         kind = "resource"
-        dumped["resource"]["uri"] = parts.public_uri(str(block.resource.uri))
     elif block.type == "resource_link":
         kind = "resource_link"
-        dumped["uri"] = parts.public_uri(str(block.uri))
     elif block.type != "text":
         dumped = {}
     if kind == "text":

@@ -10,6 +10,7 @@ from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.definition_extras import collect_extras
+from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.spec import ServerSpec
 from spindle.text import shorten, to_printable
 from spindle.tools.context import ToolContext
@@ -188,7 +189,8 @@ def _description(foreign: "ForeignTool") -> str:
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
-    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title, **collect_extras(foreign)}
+    extras = collect_extras(foreign, UriMapping(spec.name, is_prefixed=spec.prefix))
+    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title, **extras}
     if is_checked:
         about["output_schema"] = foreign.output_schema
     return {key: value for key, value in about.items() if value is not None}

@@ -29,3 +29,17 @@ def build_cache_hints(seconds: float, scope: Literal["public", "private"]) -> di
     if scope not in ("public", "private"):
         raise UsageError(f"cache_scope must be 'public' or 'private', got {scope!r}", field="cache_scope")
     return {method: CacheHint(ttl_ms=round(seconds * 1000), scope=scope) for method in _LISTS}
+
+
+def check_scope(scope: Literal["public", "private"], *, has_tokens: bool) -> None:
+    """Check that lists which differ between clients are not offered to shared caches.
+
+    Raises:
+        UsageError: The scope is public, and tokens decide what a client sees.
+    """
+    if scope == "public" and has_tokens:
+        raise UsageError(
+            "cache_scope = 'public' needs that there are no tokens: with tokens, lists differ between clients; "
+            "remove cache_scope",
+            field="cache_scope",
+        )
