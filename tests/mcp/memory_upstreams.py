@@ -23,7 +23,7 @@ from tests.mcp.upstreams import IN_TIME, EventLog
 
 OLDER, NEWER = "2025-11-25", "2026-07-28"
 MODES = {OLDER: "legacy", NEWER: NEWER}
-"""How a client of the SDK is told to speak a revision."""
+"""The mode in which a client of the SDK speaks a revision."""
 
 
 @dataclass
@@ -221,7 +221,7 @@ class MemoryLink:
 
 
 class StepClock:
-    """A clock that a test moves; nobody sleeps by it for long."""
+    """A clock that a test moves; its sleepers sleep in real time."""
 
     def __init__(self) -> None:
         self.time = 0.0

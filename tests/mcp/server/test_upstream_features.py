@@ -133,7 +133,7 @@ async def test_a_server_without_a_prefix_keeps_its_names_and_uris(monkeypatch: A
         uris = [each.uri for each in (await client.list_resources()).resources]
         read = texts_of(await client.read_resource("file:///a.txt")) + texts_of(await client.read_resource("x:1"))
         thirds = [texts_of(await client.read_resource(uri)) for uri in ("spindle://third/x:1", "ui://third/app")]
-        with pytest.raises(MCPError):  # nobody lists it, and two could have it
+        with pytest.raises(MCPError):  # no server lists it, and two could have it
             await client.read_resource("y:1")
 
     assert prompts == ["greet"]
@@ -192,10 +192,11 @@ async def test_texts_are_sanitised_labelled_and_without_secrets(monkeypatch: Any
     }
     assert page.text.startswith("<mask>")
     assert got.messages[0].content.meta == {"spindle/trust": "untrusted"}
+    assert got.meta["spindle/trust"] == "untrusted"
     assert listed.resources[0].meta == {"ui": {"resourceUri": "ui://fs/a", "csp": {"d": ["https://a.example"]}}}
 
 
-async def test_a_trusted_server_is_passed_on_as_it_is_and_taints_nobody(monkeypatch: Any) -> None:
+async def test_a_trusted_server_is_passed_on_as_it_is_and_taints_no_conversation(monkeypatch: Any) -> None:
     seen: list[bool] = []
     text = "<|im_start|>"
     for trusted in (True, False):

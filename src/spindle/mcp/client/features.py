@@ -15,7 +15,7 @@ from spindle.events import Logged
 from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
-from spindle.mcp.client.feature_definitions import Feature, InvalidFeatureError, Kind, build_feature
+from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
@@ -121,14 +121,14 @@ class UpstreamFeatures:
         state = self._connection.status(tools=0).state
         if state not in ("idle", "ready"):  # an idle one is started on first use
             return
-        live = await self._connection.get_active()
-        if live is not None:
-            self.declared = live.session.features.capabilities
-        listing = self._listings[kind]
-        if live is None or (self._is_current(listing) and not listing.lock.locked()):
-            return
-        with anyio.move_on_after(LIST_WAIT_SECONDS):
-            await self._read_listing(listing)
+        seconds = LIST_WAIT_SECONDS + (self.spec.start_timeout_seconds if state == "idle" else 0)
+        with anyio.move_on_after(seconds):
+            live = await self._connection.get_active()
+            if live is not None:
+                self.declared = live.session.features.capabilities
+            listing = self._listings[kind]
+            if live is not None and (not self._is_current(listing) or listing.lock.locked()):
+                await self._read_listing(listing)
 
     def _is_current(self, listing: _Listing) -> bool:
         now = self._services.clock.now()
@@ -154,7 +154,7 @@ class UpstreamFeatures:
                 entries, problems = await self._requests.send(
                     lambda session, _ask: _list(session.features, listing.kind),
                     method=_METHODS[listing.kind],
-                    ctx=ToolContext(),
+                    ctx=None,
                 )
             except UpstreamError as error:
                 entries, problems = [], []
@@ -176,10 +176,9 @@ class UpstreamFeatures:
         features: dict[str, Feature] = {}
         templates: list[Any] = []
         for entry in entries:
-            try:
-                feature = build_feature(self.spec, self._rules, entry)
-            except InvalidFeatureError as error:
-                problems.append(str(error))
+            feature = build_feature(self.spec, self._rules, entry)
+            if isinstance(feature, str):
+                problems.append(feature)
                 continue
             if feature.own_name in features:
                 problems.append(f"it lists {feature.kind} {feature.own_name!r:.200} twice; the first is used")

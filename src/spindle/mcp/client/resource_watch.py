@@ -22,7 +22,7 @@ Notice = Callable[["ServerEvent"], None]
 
 
 class ResourceWatch:
-    """The resources of a server that somebody is subscribed to, by its own URIs.
+    """The resources of a server that clients are subscribed to, by its own URIs.
 
     The older protocol subscribes to each; the newer one has a stream, which is opened anew when they change.
     """

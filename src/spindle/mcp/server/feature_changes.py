@@ -21,7 +21,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from spindle.json_types import JsonObject
-from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.features import ChangeKind, UpstreamFeatures
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.replicas import Replica
@@ -33,7 +33,7 @@ MAX_SUBSCRIPTIONS: Final = 500
 LIST_SECONDS: Final = 1.0
 """Least time between two notifications of a changed list."""
 UPDATE_SECONDS: Final = 0.1
-"""Least time between two rounds of notifications of updated resources; what comes meanwhile is told together."""
+"""Least time between two rounds of notifications of updated resources; updates meanwhile are sent together."""
 _MAX_PENDING: Final = 10_000
 
 
@@ -42,7 +42,7 @@ class _Subscriber:
     """A client of the older protocol and the resources it is subscribed to, by the URIs it uses."""
 
     peer: Any
-    targets: dict[str, Target] = field(default_factory=dict[str, Target])
+    targets: dict[str, FeatureTarget] = field(default_factory=dict[str, FeatureTarget])
 
 
 class FeatureChanges:
@@ -126,7 +126,7 @@ class FeatureChanges:
     ) -> types.SubscriptionsListenResult:
         """Serve a stream of the newer protocol; only resources that the client may read are acknowledged."""
         asked = params.notifications.resource_subscriptions or []
-        targets: dict[str, Target] = {}
+        targets: dict[str, FeatureTarget] = {}
         honored: list[str] = []
         for uri in list(dict.fromkeys(asked))[:MAX_SUBSCRIPTIONS]:
             target = await self._find(session, uri, guess=not has_offers)
@@ -140,7 +140,7 @@ class FeatureChanges:
                 await target.server.watch.wait_until_active(target.own_name)
             return await self._listening(ctx, params.model_copy(update={"notifications": wanted}))
 
-    async def _find(self, session: McpSession, uri: str, *, guess: bool) -> Target | None:
+    async def _find(self, session: McpSession, uri: str, *, guess: bool) -> FeatureTarget | None:
         target = await self._catalog.find_resource(uri, session.filter, guess=guess)
         return target if target is not None and target.server.can_watch else None
 
@@ -154,25 +154,25 @@ class FeatureChanges:
 
     async def propagate(self) -> None:
         """Notify clients of changes until cancelled."""
-        told_at = -LIST_SECONDS
+        notified_at = -LIST_SECONDS
         while True:
             await self._has_news.wait()
             self._has_news = anyio.Event()
             updated, self._updated = list(self._updated), {}
             for uri in updated:
-                await self._tell_update(uri)
+                await self._send_update(uri)
             if self._lists:
-                left = told_at + LIST_SECONDS - anyio.current_time()
+                left = notified_at + LIST_SECONDS - anyio.current_time()
                 if left <= 0:
                     lists, self._lists = list(self._lists), {}
                     for kind in lists:
-                        await self._tell_list(kind)
-                    told_at = anyio.current_time()
+                        await self._send_list_change(kind)
+                    notified_at = anyio.current_time()
                 else:
                     self._has_news.set()
             await anyio.sleep(UPDATE_SECONDS)
 
-    async def _tell_update(self, uri: str) -> None:
+    async def _send_update(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri))
         for key, subscriber in list(self._subscribers.items()):
             if uri in subscriber.targets:
@@ -186,7 +186,7 @@ class FeatureChanges:
             if session.key == content.get("session") and session.peer is not None:
                 await _send(session.peer.send_resource_updated, str(content.get("uri")))
 
-    async def _tell_list(self, kind: ChangeKind) -> None:
+    async def _send_list_change(self, kind: ChangeKind) -> None:
         await self._bus.publish(PromptsListChanged() if kind == "prompts" else ResourcesListChanged())
         for session in self._get_sessions():
             if session.peer is not None:
@@ -195,7 +195,7 @@ class FeatureChanges:
 
 
 @contextmanager
-def _watch(targets: "Any") -> Generator[list[Target]]:
+def _watch(targets: "Any") -> Generator[list[FeatureTarget]]:
     """Subscribe to resources inside the block, as far as there is room."""
     active = [each for each in targets if each.server.watch.add(each.own_name)]
     try:

@@ -28,6 +28,7 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
@@ -36,7 +37,6 @@ from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, 
 from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
 from spindle.mcp.server.feature_changes import FeatureChanges
-from spindle.mcp.server.offers import add_offers
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
@@ -113,8 +113,8 @@ class ToolServer:
         self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
-        self.features = None if upstream is None else self._build_features(upstream, spool)
-        """The prompts and resources of upstream servers; `None` without any."""
+        self.features = self._build_features(upstream, spool)
+        """The prompts and resources of upstream servers and of `offers`."""
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
         if shared is not None:
             shared.replica.on("tools_changed", self._hear_of_change)
@@ -133,10 +133,7 @@ class ToolServer:
             on_subscriptions_listen=self._listening,
             cache_hints=self._cache_hints,
         )
-        if self.features is None:
-            add_offers(sdk, self._offers, self._taint_reader)
-        else:
-            self.features.register(sdk)
+        self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
         key = None if self._shared is None else self._shared.replica.key
@@ -145,7 +142,7 @@ class ToolServer:
         sdk.middleware.append(pages)
         return sdk
 
-    def _build_features(self, upstream: McpServers, spool: Spool | None) -> FeatureServer:
+    def _build_features(self, upstream: McpServers | None, spool: Spool | None) -> FeatureServer:
         access = ClientAccess(
             get_session=self._get_session,
             get_conversation=lambda ctx: self._identify(ctx).conversation,
@@ -154,9 +151,10 @@ class ToolServer:
             load=self.load,
         )
         replica = None if self._shared is None else self._shared.replica
-        changes = FeatureChanges(upstream.features, self._bus, self._listening, self._sessions.all, replica)
+        catalog = UpstreamCatalog() if upstream is None else upstream.features
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
         budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
-        return FeatureServer(upstream.features, self._offers, access, changes, budget)
+        return FeatureServer(catalog, self._offers, access, changes, budget)
 
     @property
     def options(self) -> InitializationOptions:
@@ -180,8 +178,7 @@ class ToolServer:
         """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
         self._taint.forget(key)
-        if self.features is not None:
-            self.features.changes.forget(key)
+        self.features.changes.forget(key)
 
     def add_session(self, caller: Caller, peer: Connection) -> None:
         """Add the session of a client that has made no request here yet; `peer` tells it of changes."""

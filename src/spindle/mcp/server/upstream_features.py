@@ -16,7 +16,7 @@ from spindle.calls import Call
 from spindle.errors import UpstreamError, UpstreamRefusedError
 from spindle.events import Events
 from spindle.json_types import JsonObject
-from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
 from spindle.mcp.server.call_load import CallLoad
@@ -69,7 +69,7 @@ class GatewaySdk(Server[Any]):
     ) -> types.ServerCapabilities:
         """Return the capabilities that are true now; servers that are not connected yet may have any."""
         options = notification_options
-        if self.features is not None:
+        if self.features is not None and self.features.catalog.servers:
             options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         declared = super().get_capabilities(
             options, experimental_capabilities, extensions, protocol_version=protocol_version
@@ -97,15 +97,20 @@ class FeatureServer:
         """Add the handlers to a server."""
         sdk.features = self
         paged = types.PaginatedRequestParams
-        sdk.add_request_handler("prompts/list", paged, self._list_prompts)
-        sdk.add_request_handler("resources/list", paged, self._list_resources)
-        sdk.add_request_handler("resources/templates/list", paged, self._list_templates)
-        sdk.add_request_handler("resources/read", types.ReadResourceRequestParams, self.read)
-        sdk.add_request_handler("prompts/get", types.GetPromptRequestParams, self.get_prompt)
-        sdk.add_request_handler("completion/complete", types.CompleteRequestParams, self.complete)
-        sdk.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
-        sdk.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
-        sdk.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._listen)
+        handlers: dict[str, tuple[Any, Any]] = {
+            "prompts/list": (paged, self._list_prompts),
+            "prompts/get": (types.GetPromptRequestParams, self.get_prompt),
+            "resources/list": (paged, self._list_resources),
+            "resources/templates/list": (paged, self._list_templates),
+            "resources/read": (types.ReadResourceRequestParams, self.read),
+            "resources/subscribe": (types.SubscribeRequestParams, self._subscribe),
+            "resources/unsubscribe": (types.UnsubscribeRequestParams, self._unsubscribe),
+            "completion/complete": (types.CompleteRequestParams, self.complete),
+            "subscriptions/listen": (types.SubscriptionsListenRequestParams, self._listen),
+        }
+        for method, (params, handler) in handlers.items():
+            if self.catalog.servers or self._find_offer(method) is not None:
+                sdk.add_request_handler(method, params, handler)
 
     def limit_capabilities(self, declared: types.ServerCapabilities) -> types.ServerCapabilities:
         """Return the capabilities without those that neither an upstream server nor `offers` can have."""
@@ -180,7 +185,7 @@ class FeatureServer:
             update={"contents": await self._budget.fit_contents(answer.contents, session, max_chars=cap)}
         )
 
-    async def _is_offered(self, ctx: Context, target: Target | None, uri: str) -> bool:
+    async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
         if target is None:
             return True
@@ -259,7 +264,7 @@ class FeatureServer:
         ctx: Context,
         session: McpSession,
         params: Any,
-        target: Target,
+        target: FeatureTarget,
         send: "Callable[[ToolContext, InputAnswers | None], Awaitable[Any]]",
     ) -> Any:
         """Send a request of a client to an upstream server; errors of the server become errors of the protocol."""
