@@ -27,6 +27,7 @@ from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.json_types import JsonObject
+from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
@@ -72,6 +73,7 @@ async def over_http(
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
+        sse_path=section.sse_path,
         tokens=hash_tokens(config, os.environ, host=section.host if host is None else host),
         allowed_hosts=section.allowed_hosts,
         allowed_origins=section.allowed_origins,
@@ -80,6 +82,7 @@ async def over_http(
         max_sessions=section.max_sessions,
         max_requests_per_minute=section.max_requests_per_minute,
     )
+    check_scope(section.cache_scope, has_tokens=bool(http.tokens))
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
         calls = build_call_metrics(config)
@@ -168,6 +171,9 @@ def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
         "version": version("spindle"),
         "instructions": section.instructions,
         "is_fenced": section.fence,
+        "is_structured": section.structured,
+        "cache_seconds": section.cache_seconds,
+        "cache_scope": section.cache_scope,
         "filter_of": filter_for,
         "working_dir": str(runtime.config.root),
         "offers": _load_extra_server(runtime.config),

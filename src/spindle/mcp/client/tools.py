@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
+from spindle.bridges.structured_content import allow_any_root
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.mcp.client.definition_extras import collect_extras
+from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.spec import ServerSpec
 from spindle.text import shorten, to_printable
 from spindle.tools.context import ToolContext
@@ -69,7 +72,7 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
         InvalidToolError: The schema is invalid, or validation would be too costly.
     """
     try:
-        validate = RawSchema(_of_any_value(schema), tool=tool).validate
+        validate = RawSchema(allow_any_root(dict(schema)), tool=tool).validate
     except InvalidToolError as error:
         reason = str(error.__cause__ or error)
         raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
@@ -85,15 +88,6 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
         return None
 
     return check
-
-
-def _of_any_value(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Move the root `type` into `allOf`: `RawSchema` requires an object at the root, a result may be any value."""
-    conditions = schema.get("allOf", [])
-    if "type" not in schema or not is_array(conditions):
-        return schema
-    rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**rest, "allOf": [*conditions, {"type": schema["type"]}]}
 
 
 def _describe_problem(problem: Problem) -> str:
@@ -195,9 +189,8 @@ def _description(foreign: "ForeignTool") -> str:
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
-    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
-    if foreign.annotations is not None:
-        about["annotations"] = foreign.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    extras = collect_extras(foreign, UriMapping(spec.name, is_prefixed=spec.prefix))
+    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title, **extras}
     if is_checked:
         about["output_schema"] = foreign.output_schema
     return {key: value for key, value in about.items() if value is not None}

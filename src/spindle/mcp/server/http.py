@@ -36,6 +36,7 @@ from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.shared_sessions import SharedSessions
+from spindle.mcp.server.sse import SseSessions, build_messages_path
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
@@ -62,6 +63,8 @@ class HttpSettings:
     host: str = "127.0.0.1"
     port: int = 8321
     path: str = "/mcp"
+    sse_path: str | None = None
+    """Where clients of the older HTTP+SSE transport connect; `None` to serve none."""
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
     """The hexadecimal SHA-256 of each bearer token → its profile; when empty, no token is required."""
     allowed_hosts: Sequence[str] = ()
@@ -80,6 +83,7 @@ class HttpSettings:
         if not self.path.startswith("/") or self.path in (HEALTH, METRICS):
             others = f"{HEALTH} and {METRICS}"
             raise UsageError(f"the path must start with / and differ from {others}, got {self.path!r}", field="path")
+        self._check_sse_path()
         if not self.tokens and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines, so a bearer token is required; "
@@ -97,6 +101,15 @@ class HttpSettings:
                     example = "gateway.example:8321" if name == "allowed_hosts" else "https://app.example"
                     raise UsageError(f"{name} has an invalid entry {entry!r:.80}; write it as {example}", field=name)
         self._check_tls()
+
+    def _check_sse_path(self) -> None:
+        path = self.sse_path
+        taken = {HEALTH, METRICS, self.path}
+        if path is not None and (not path.startswith("/") or path in taken or build_messages_path(path) in taken):
+            raise UsageError(
+                f"the SSE path must start with / and differ from {HEALTH} and {self.path}, got {path!r}",
+                field="sse_path",
+            )
 
     def _check_tls(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -167,6 +180,9 @@ def http_app(
         status, kind, content = (404, "text/plain", b"not found\n") if metrics is None else await metrics()
         return Response(content, status_code=status, headers={"Content-Type": kind})
 
+    older: list[Route] = []
+    if settings.sse_path is not None:
+        older = SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
     app: Starlette = server.sdk.streamable_http_app(
         streamable_http_path=settings.path,
         # Checked before, more strictly than the SDK does.
@@ -175,6 +191,7 @@ def http_app(
         custom_starlette_routes=[
             Route(HEALTH, healthy, methods=["GET"]),
             Route(METRICS, measured, methods=["GET"]),
+            *older,
         ],
     )
     if shared is None:
