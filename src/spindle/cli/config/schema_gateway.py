@@ -58,6 +58,8 @@ class ServerSection(ConfigSection):
     """For each token."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
+    metrics: bool = True
+    """Whether /metrics is served, with the extra `metrics`; it needs a token where tokens are configured."""
     fence: bool = True
     """Whether results are fenced as untrusted content."""
     name: Text = "spindle"

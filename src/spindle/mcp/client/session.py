@@ -38,6 +38,8 @@ from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.running_calls import Action, Content
 
+_EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+"""Extensions that a client behind the gateway may have; a server may offer apps to no others."""
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
 MAX_ROUNDS = 10
@@ -254,6 +256,7 @@ async def open_session(
             message_handler=on_message,
             client_info=Implementation(name="spindle", version=_version()),
             log_level="info",
+            extensions=_EXTENSIONS,
         ) as session,
     ):
         sessions.append(session)
