@@ -252,6 +252,11 @@ def break_markers(text: str) -> str:
     return rewrite(text, _marker, add_break_after, needs="[")
 
 
+def has_special_token(text: str) -> bool:
+    """Return whether a text contains a chat-template token."""
+    return rewrite(text, _token, add_break_after, needs="<[]") != text
+
+
 def sanitise(text: str) -> str:
     """Neutralise chat-template tokens and invisible controls; the operation is idempotent."""
     shown = reveal_invisible(text)

@@ -14,7 +14,7 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import untyped
+from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
@@ -92,6 +92,10 @@ class UpstreamServer:
     def status(self) -> ServerStatus:
         """Return the current status."""
         return self.connection.status(tools=len(self._tools))
+
+    def definitions(self) -> list[JsonObject]:
+        """Return the definitions of the last listing, not sanitised, with our own secrets masked."""
+        return [self._services.redactor.redact_value(each) for each in self._tools.get_listed()]
 
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
