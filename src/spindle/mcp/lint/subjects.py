@@ -1,0 +1,146 @@
+"""The definitions that are linted: raw JSON of tools, prompts and templates, and the texts in them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.mcp.lint.findings import Kind
+from spindle.text import extend_pointer
+from spindle.tools.declaration import Tool
+from spindle.tools.registry import ToolRegistry
+
+Role: TypeAlias = Literal["text", "name", "value"]
+"""A text for readers, a name (of a property, a definition), or a value of the contract."""
+
+MAX_TEXT_CHARS: Final = 20_000
+"""What is read of one text: longer ones are shortened before they are shown anyway."""
+MAX_ALL_CHARS: Final = 400_000
+_MAX_PARTS: Final = 20_000
+_MAX_STEP: Final = 60
+
+_VALUES: Final = frozenset(("enum", "const", "pattern", "format", "required", "$ref", "type"))
+_SKIPPED: Final = frozenset(("icons",))
+_KEYWORDS: Final = frozenset(
+    (
+        *("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta", "uriTemplate"),
+        *("arguments", "properties", "patternProperties", "$defs", "definitions", "items", "type", "enum", "const"),
+        *("required", "default", "examples", "anyOf", "oneOf", "allOf", "not", "format", "pattern", "minimum"),
+        *("maximum", "additionalProperties", "$ref", "$schema", "minLength", "maxLength", "minItems", "maxItems"),
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextPart:
+    """One text of a definition."""
+
+    place: str
+    text: str
+    role: Role
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """One definition to lint."""
+
+    raw: JsonObject
+    """As its server listed it, or as Spindle would list it."""
+    kind: Kind = "tool"
+    server: str | None = None
+    tool: Tool | None = None
+    """The registered tool, for its price and the limits of providers; `None` if it is not offered."""
+
+    @property
+    def name(self) -> str:
+        """The name that its server uses."""
+        name = self.raw.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def description(self) -> str:
+        """The description, empty if there is none."""
+        text = self.raw.get("description")
+        return text if isinstance(text, str) else ""
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The input schema, empty if there is none."""
+        schema = self.raw.get("inputSchema")
+        return schema if is_object(schema) else {}
+
+    def find_texts(self) -> list[TextPart]:
+        """Return the texts of the definition in order: bounded in number and length."""
+        found: list[TextPart] = []
+        left = MAX_ALL_CHARS
+        for part in _walk(self.raw):
+            found.append(part)
+            left -= len(part.text)
+            if left <= 0 or len(found) >= _MAX_PARTS:
+                break
+        return found
+
+
+def _walk(raw: JsonObject) -> Iterator[TextPart]:
+    """Yield texts without recursion: a hostile definition may be nested without end."""
+    waiting: list[tuple[JsonValue, str, Role]] = [(raw, "", "text")]
+    visited = 0
+    while waiting and visited < 10 * _MAX_PARTS:
+        value, place, role = waiting.pop()
+        visited += 1
+        if isinstance(value, str):
+            if value:
+                yield TextPart(place=place, text=value[:MAX_TEXT_CHARS], role=role)
+        elif is_array(value):
+            for i, each in reversed(list(enumerate(value[:_MAX_PARTS]))):
+                waiting.append((each, extend_pointer(place, i), role))
+        elif is_object(value):
+            inner: list[tuple[JsonValue, str, Role]] = []
+            for key, each in value.items():
+                if not _is_skipped(key, each):
+                    at = extend_pointer(place, key[:_MAX_STEP])
+                    if key not in _KEYWORDS:
+                        inner.append((key, at, "name"))
+                    inner.append((each, at, _find_role(key, each, role, is_root=not place)))
+            waiting.extend(reversed(inner))
+
+
+def _is_skipped(key: str, value: JsonValue) -> bool:
+    return key in _SKIPPED and not is_object(value)  # an object under such a key is a property of that name
+
+
+def _find_role(key: str, value: JsonValue, role: Role, *, is_root: bool) -> Role:
+    if is_root and key == "name":
+        return "name"
+    return "value" if key in _VALUES and not is_object(value) else "text" if is_object(value) else role
+
+
+def build_subjects(registry: ToolRegistry, listings: Mapping[str, Iterable[JsonObject]] | None = None) -> list[Subject]:
+    """Return the definitions of a registry, those of upstream servers as `listings` has them (not sanitised).
+
+    Definitions of `listings` that are not registered are included: they were left out, and may say why.
+    """
+    raws = {
+        (server, name): raw
+        for server, listed in (listings or {}).items()
+        for raw in listed
+        if isinstance(name := raw.get("name"), str)
+    }
+    found: list[Subject] = []
+    for entry in registry.entries():
+        raw = raws.pop((entry.mcp_server or "", entry.mcp_tool or ""), None)
+        if raw is None and entry.definition.find_error() is not None:
+            raw = {"name": entry.mcp_tool or entry.tool.name, "description": entry.tool.description}
+        found.append(
+            Subject(raw=raw or _describe(entry.tool, entry.mcp_tool), server=entry.mcp_server, tool=entry.tool)
+        )
+    return found + [Subject(raw=raw, server=server) for (server, _), raw in raws.items()]
+
+
+def _describe(tool: Tool, own_name: str | None) -> JsonObject:
+    parts = tool.describe()
+    return {
+        "name": own_name or parts["name"],
+        "description": parts["description"],
+        "inputSchema": parts["input_schema"],
+    }
