@@ -71,7 +71,7 @@ def lint_poison(subjects: Iterable[Subject], *, ignore: Iterable[str] = ()) -> I
     """Yield the poison in single definitions, errors only: what a gateway looks for while it runs."""
     patterns = tuple(ignore)
     for subject in subjects:
-        for each in check_texts(subject, subject.find_texts()):
+        for each in check_texts(subject):
             if each.severity == "error" and not is_covered(each, patterns):
                 yield each
 
@@ -103,7 +103,7 @@ def _sort_key(finding: Finding) -> tuple[int, str, str, str, str, str]:
 
 
 def _check_subject(subject: Subject) -> Iterator[Finding]:
-    yield from check_texts(subject, subject.find_texts())
+    yield from check_texts(subject)
     yield from check_schema(subject)
     if subject.tool is None and subject.kind == "tool":
         yield report("SP310", subject, f"is not offered: {_find_reason(subject)}")

@@ -67,7 +67,7 @@ def _check_near(named: Sequence[Subject]) -> Iterator[Finding]:
             by_form[form].append((known, None))
     words = _count_words(named)
     for each in named:
-        own = fold_name(each.name[:_MAX_NAME_CHARS])
+        own = fold_name(each.name[:_MAX_NAME_CHARS]) if each.name.isascii() else ""  # others are look-alikes or foreign
         forms = _shorten(own) if len(own) >= _MIN_NEAR_CHARS else set[str]()
         near = [
             (name, holder)
@@ -135,7 +135,7 @@ def _check_references(named: Sequence[Subject]) -> Iterator[Finding]:
 
 def _check_reference(subject: Subject, holders: dict[str, set[str | None]]) -> Iterator[Finding]:
     found: dict[str, tuple[str, re.Match[str]]] = {}
-    for part in subject.find_texts():
+    for part in subject.find_texts().parts:
         if part.role == "text":
             for word in _IDENTIFIER.finditer(part.text[:MAX_TEXT_CHARS]):
                 owners = holders.get(word[0])

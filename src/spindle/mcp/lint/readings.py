@@ -13,8 +13,6 @@ from urllib.parse import unquote
 from spindle.mcp.lint.confusables import fold_letters
 from spindle.text import INVISIBLE, to_encodable
 
-MAX_DECODED: Final = 8
-"""Encoded passages of one text that are decoded."""
 _MIN_SHARE: Final = 0.9
 
 _HIDDEN: Final = re.compile(f"[{INVISIBLE}]")
@@ -65,8 +63,8 @@ def find_readings(text: str) -> Iterator[Reading]:
     for how, other in _decode_escapes(plain):
         if other != plain:
             yield Reading(how, read_plainly(other))
-    for how, decoded in decode_passages(plain):
-        yield Reading(how, read_plainly(decoded))
+    for how, passages in decode_passages(plain):
+        yield Reading(how, read_plainly(" ".join(passages)))
     yield Reading("in rot13", codecs.encode(plain, "rot13"))
     yield Reading("backwards", plain[::-1])
 
@@ -80,15 +78,12 @@ def _decode_escapes(text: str) -> Iterator[tuple[str, str]]:
         yield "in escapes", to_encodable(_ESCAPES.sub(lambda found: chr(int(found[1] or found[2], 16)), text))
 
 
-def decode_passages(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the readable texts that a text has in base64 and hexadecimal, and how they are written."""
-    found = 0
+def decode_passages(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield how passages of a text are encoded, in base64 or hexadecimal, and the readable texts that they hold."""
     for pattern, how, decode in ((_BASE64, "in base64", _decode_base64), (_HEX, "in hexadecimal", _decode_hex)):
-        for passage in pattern.finditer(text):
-            decoded = decode(passage[0])
-            if decoded is not None and found < MAX_DECODED:
-                found += 1
-                yield how, decoded
+        found = [decoded for passage in pattern.finditer(text) if (decoded := decode(passage[0])) is not None]
+        if found:
+            yield how, found
 
 
 def _decode_base64(passage: str) -> str | None:

@@ -135,6 +135,12 @@ _RULES: Final = (
         "Runs code from elsewhere",
         "The model is told to download and run code, or to run a command that the tool does not need.",
     ),
+    _rule(
+        "SP121",
+        "error",
+        "Too large to check",
+        "Nothing useful is that large, and something may hide behind what was read. Do not use the server.",
+    ),
     # secrets
     _rule(
         "SP201",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.lint.findings import Kind
@@ -16,8 +16,9 @@ Role: TypeAlias = Literal["text", "name", "value"]
 MAX_TEXT_CHARS: Final = 20_000
 """What is read of one text: longer ones are shortened before they are shown anyway."""
 MAX_ALL_CHARS: Final = 400_000
-_MAX_PARTS: Final = 20_000
+MAX_PARTS: Final = 10_000
 _MAX_STEP: Final = 60
+_MAX_PLACE: Final = 1_000
 
 _VALUES: Final = frozenset(("enum", "const", "pattern", "format", "required", "$ref", "type"))
 _SKIPPED: Final = frozenset(("icons",))
@@ -69,36 +70,46 @@ class Subject:
         schema = self.raw.get("inputSchema")
         return schema if is_object(schema) else {}
 
-    def find_texts(self) -> list[TextPart]:
+    def find_texts(self) -> "DefinitionParts":
         """Return the texts of the definition in order: bounded in number and length."""
         found: list[TextPart] = []
         left = MAX_ALL_CHARS
         for part in _walk(self.raw):
+            if part is None or left <= 0 or len(found) >= MAX_PARTS:
+                return DefinitionParts(found, is_complete=False)
             found.append(part)
             left -= len(part.text)
-            if left <= 0 or len(found) >= _MAX_PARTS:
-                break
-        return found
+        return DefinitionParts(found, is_complete=True)
 
 
-def _walk(raw: JsonObject) -> Iterator[TextPart]:
-    """Yield texts without recursion: a hostile definition may be nested without end."""
+class DefinitionParts(NamedTuple):
+    """The texts of a definition."""
+
+    parts: list[TextPart]
+    is_complete: bool
+    """Whether these are all texts: a definition without end is read to a limit."""
+
+
+def _walk(raw: JsonObject) -> Iterator[TextPart | None]:
+    """Yield texts without recursion: a hostile definition may be nested without end; `None` if it is too large."""
     waiting: list[tuple[JsonValue, str, Role]] = [(raw, "", "text")]
     visited = 0
-    while waiting and visited < 10 * _MAX_PARTS:
+    while waiting:
         value, place, role = waiting.pop()
         visited += 1
+        if visited > 10 * MAX_PARTS:
+            yield None
         if isinstance(value, str):
             if value:
                 yield TextPart(place=place, text=value[:MAX_TEXT_CHARS], role=role)
         elif is_array(value):
-            for i, each in reversed(list(enumerate(value[:_MAX_PARTS]))):
-                waiting.append((each, extend_pointer(place, i), role))
+            short = place[:_MAX_PLACE]
+            waiting.extend((value[i], f"{short}/{i}", role) for i in range(len(value) - 1, -1, -1))
         elif is_object(value):
             inner: list[tuple[JsonValue, str, Role]] = []
             for key, each in value.items():
                 if not _is_skipped(key, each):
-                    at = extend_pointer(place, key[:_MAX_STEP])
+                    at = extend_pointer(place[:_MAX_PLACE], key[:_MAX_STEP])
                     if key not in _KEYWORDS:
                         inner.append((key, at, "name"))
                     inner.append((each, at, _find_role(key, each, role, is_root=not place)))

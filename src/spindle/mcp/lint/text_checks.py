@@ -1,7 +1,7 @@
 """Checks of the texts of one definition: poison, hidden characters, forged letters, encoded passages, credentials."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from spindle.mcp.lint.confusables import find_mixed_words, fold_letters, is_forged_name
@@ -9,7 +9,7 @@ from spindle.mcp.lint.findings import Finding, quote, show_name
 from spindle.mcp.lint.poison import find_poison, find_private_file, is_suspicious
 from spindle.mcp.lint.readings import decode_hidden, decode_passages
 from spindle.mcp.lint.rules import report
-from spindle.mcp.lint.subjects import Subject, TextPart
+from spindle.mcp.lint.subjects import MAX_ALL_CHARS, MAX_PARTS, Subject, TextPart
 from spindle.text import REMOVED
 from spindle.trust.sanitise import find_hidden, has_special_token
 
@@ -17,9 +17,13 @@ _ACCIDENTS: Final = re.compile(rf"[{REMOVED}\u2028\u2029\x0b\x0c\x80-\x9f]{{1,7}
 """Runs of invisible characters that get into texts by accident."""
 _MAX_ACCIDENTS: Final = 20
 _STRUCK: Final = re.compile(r"</?s>", re.IGNORECASE)  # HTML for struck text, and a token of Llama 2
-_PADDING: Final = re.compile(r"\S(\s{250,})\S|((?:[ \t]*[\r\n]){40,})\S")
+_BLANK: Final = re.compile(r"\s{40,}+")
+_PADDING_CHARS: Final = 250
+_PADDING_LINES: Final = 40
+_COMMENT_CHARS: Final = 9
+"""The characters of a comment of HTML that says something."""
 _MARKUP: Final = re.compile(
-    r"<!--(?:[^-]|-(?!->)){3,2000}-->|\[//\]: ?#|\[comment\]: ?[#<]"
+    r"\[//\]: ?#|\[comment\]: ?[#<]"
     r"|(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?![.\d])|color\s*:\s*(?:white|#fff))",
     re.IGNORECASE,
 )
@@ -32,8 +36,13 @@ _CREDENTIAL: Final = re.compile(
 _FAKE: Final = re.compile(r"(?i)example|xxxx|your|1234567890|abcdef|placeholder|\.\.\.|EXAMPLEKEY|0{8}")
 
 
-def check_texts(subject: Subject, parts: Sequence[TextPart]) -> Iterator[Finding]:
+def check_texts(subject: Subject) -> Iterator[Finding]:
     """Yield the findings of all texts of a definition."""
+    texts = subject.find_texts()
+    if not texts.is_complete:
+        message = f"the definition has more than {MAX_ALL_CHARS:,} characters or {MAX_PARTS:,} texts"
+        yield report("SP121", subject, f"{message}; the rest was not read")
+    parts = texts.parts
     if is_suspicious([part.text for part in parts]):
         for part in parts:
             yield from check_poison(subject, part)
@@ -116,21 +125,27 @@ def _check_markup(subject: Subject, part: TextPart) -> Iterator[Finding]:
     text = part.text
     if has_special_token(_STRUCK.sub("", text)) and part.role == "text":
         yield report("SP103", subject, "contains a token of chat templates", place=part.place, quote=quote(text))
-    blank = _PADDING.search(text)
+    blank = next((run for run in _BLANK.finditer(text) if _is_padding(run)), None)
     if blank is not None:
-        span = blank.span(blank.lastindex or 1)
-        message = f"text follows {span[1] - span[0]} blank characters"
-        yield report("SP110", subject, message, place=part.place, quote=quote(text, span[1], span[1] + 60))
-    hidden = _MARKUP.search(text)
-    if hidden is not None:
+        message = f"text follows {len(blank[0])} blank characters"
+        yield report("SP110", subject, message, place=part.place, quote=quote(text, blank.end(), blank.end() + 60))
+    hidden, comment = _MARKUP.search(text), text.find("<!--")
+    if hidden is not None or 0 <= comment < len(text) - _COMMENT_CHARS:
+        start = hidden.start() if hidden is not None else comment
         message = "markup keeps text out of sight"
-        yield report("SP110", subject, message, place=part.place, quote=quote(text, *hidden.span()))
+        yield report("SP110", subject, message, place=part.place, quote=quote(text, start, start + 60))
+
+
+def _is_padding(run: re.Match[str]) -> bool:
+    """Return whether white space pushes the text behind it out of view."""
+    blank, is_inside = run[0], run.start() > 0 and run.end() < len(run.string)
+    return is_inside and (len(blank) >= _PADDING_CHARS or blank.count("\n") >= _PADDING_LINES)
 
 
 def _check_passages(subject: Subject, part: TextPart) -> Iterator[Finding]:
-    for how, decoded in decode_passages(part.text):
-        yield report("SP117", subject, f"a text {how}: {show_name(decoded)}", place=part.place, quote=quote(part.text))
-        break
+    for how, passages in decode_passages(part.text):
+        message = f"a text {how}: {show_name(passages[0])}"
+        yield report("SP117", subject, message, place=part.place, quote=quote(part.text))
     named = find_private_file(part.text) if part.role == "text" and part.text.isascii() else None
     if named is not None:
         yield report("SP118", subject, "names a private file", place=part.place, quote=quote(part.text, *named))
