@@ -16,7 +16,7 @@ RULE_IDS: Final = tuple(ENGLISH)
 _MAX_MEMORY: Final = 64 << 20
 
 
-class Match(NamedTuple):
+class PoisonMatch(NamedTuple):
     """A pattern found in a text."""
 
     rule: str
@@ -45,7 +45,7 @@ def _compile_regex(regex: str) -> Any:
     return cast("Any", re2).compile(regex, options)
 
 
-def find_poison(text: str) -> Iterator[Match]:
+def find_poison(text: str) -> Iterator[PoisonMatch]:
     """Yield the first match of each rule in a text, in the first reading that has one."""
     left = list(RULE_IDS)
     for reading in find_readings(text):
@@ -53,7 +53,7 @@ def find_poison(text: str) -> Iterator[Match]:
             found = _compile(rule).search(reading.text)
             if found is not None:
                 left.remove(rule)
-                yield Match(rule, reading.how, reading.text, found.start(), found.end())
+                yield PoisonMatch(rule, reading.how, reading.text, found.start(), found.end())
         if not left:
             return
 

@@ -42,7 +42,7 @@ _RULES: Final = (
         "SP105",
         "error",
         "Reads files or secrets and passes them on",
-        "The model is told to read a private file or a secret and to pass it as an argument. Do not use the server.",
+        "The model is to read a private file or a secret and to pass it as an argument. Do not use the server.",
     ),
     _rule(
         "SP106",
@@ -91,7 +91,7 @@ _RULES: Final = (
         "SP113",
         "error",
         "Looks like a tool of another server",
-        "Two names cannot be told apart by eye. Models and people will confuse them: rename one, or drop a server.",
+        "Two names look the same. Models and people will confuse them: rename one, or drop a server.",
     ),
     _rule(
         "SP114",
@@ -127,13 +127,13 @@ _RULES: Final = (
         "SP119",
         "warning",
         "Takes approval for granted",
-        "The model is told not to ask the user, or that the user has agreed. Keep `requires_approval` for such tools.",
+        "The model is not to ask the user, or the user has agreed already. Keep `requires_approval` for such tools.",
     ),
     _rule(
         "SP120",
         "error",
         "Runs code from elsewhere",
-        "The model is told to download and run code, or to run a command that the tool does not need.",
+        "The model is to download and run code, or to run a command that the tool does not need.",
     ),
     _rule(
         "SP121",
@@ -163,7 +163,7 @@ _RULES: Final = (
     # quality
     _rule("SP301", "warning", "No description", "A model chooses tools by their descriptions. Write one."),
     _rule("SP302", "note", "Vague description", "Say what the tool does, on what, and what it returns."),
-    _rule("SP303", "warning", "Duplicate description", "Two tools cannot be told apart. Say how they differ."),
+    _rule("SP303", "warning", "Duplicate description", "A model cannot choose between two tools. Say how they differ."),
     _rule("SP304", "note", "Parameters without description", "Say what each parameter means, with its unit or format."),
     _rule("SP305", "warning", "Parameters without type", "Any value is accepted. Give a type, an enum or a reference."),
     _rule(

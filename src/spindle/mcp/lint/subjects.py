@@ -33,7 +33,7 @@ _KEYWORDS: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TextPart:
+class ListedText:
     """One text of a definition."""
 
     place: str
@@ -70,27 +70,27 @@ class Subject:
         schema = self.raw.get("inputSchema")
         return schema if is_object(schema) else {}
 
-    def find_texts(self) -> "DefinitionParts":
+    def find_texts(self) -> "ListedTexts":
         """Return the texts of the definition in order: bounded in number and length."""
-        found: list[TextPart] = []
+        found: list[ListedText] = []
         left = MAX_ALL_CHARS
         for part in _walk(self.raw):
             if part is None or left <= 0 or len(found) >= MAX_PARTS:
-                return DefinitionParts(found, is_complete=False)
+                return ListedTexts(found, is_complete=False)
             found.append(part)
             left -= len(part.text)
-        return DefinitionParts(found, is_complete=True)
+        return ListedTexts(found, is_complete=True)
 
 
-class DefinitionParts(NamedTuple):
+class ListedTexts(NamedTuple):
     """The texts of a definition."""
 
-    parts: list[TextPart]
+    parts: list[ListedText]
     is_complete: bool
     """Whether these are all texts: a definition without end is read to a limit."""
 
 
-def _walk(raw: JsonObject) -> Iterator[TextPart | None]:
+def _walk(raw: JsonObject) -> Iterator[ListedText | None]:
     """Yield texts without recursion: a hostile definition may be nested without end; `None` if it is too large."""
     waiting: list[tuple[JsonValue, str, Role]] = [(raw, "", "text")]
     visited = 0
@@ -101,7 +101,7 @@ def _walk(raw: JsonObject) -> Iterator[TextPart | None]:
             yield None
         if isinstance(value, str):
             if value:
-                yield TextPart(place=place, text=value[:MAX_TEXT_CHARS], role=role)
+                yield ListedText(place=place, text=value[:MAX_TEXT_CHARS], role=role)
         elif is_array(value):
             short = place[:_MAX_PLACE]
             waiting.extend((value[i], f"{short}/{i}", role) for i in range(len(value) - 1, -1, -1))

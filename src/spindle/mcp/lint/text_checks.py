@@ -9,7 +9,7 @@ from spindle.mcp.lint.findings import Finding, quote, show_name
 from spindle.mcp.lint.poison import find_poison, find_private_file, is_suspicious
 from spindle.mcp.lint.readings import decode_hidden, decode_passages
 from spindle.mcp.lint.rules import report
-from spindle.mcp.lint.subjects import MAX_ALL_CHARS, MAX_PARTS, Subject, TextPart
+from spindle.mcp.lint.subjects import MAX_ALL_CHARS, MAX_PARTS, ListedText, Subject
 from spindle.text import REMOVED
 from spindle.trust.sanitise import find_hidden, has_special_token
 
@@ -57,7 +57,7 @@ def check_texts(subject: Subject) -> Iterator[Finding]:
             yield report("SP203", subject, "a credential stands in the definition", place=part.place, quote=shown)
 
 
-def check_poison(subject: Subject, part: TextPart) -> Iterator[Finding]:
+def check_poison(subject: Subject, part: ListedText) -> Iterator[Finding]:
     """Yield the poison in one text, in every reading of it."""
     for found in find_poison(part.text):
         how = f", {found.how}" if found.how else ""
@@ -83,7 +83,7 @@ _MESSAGES: Final = {
 }
 
 
-def check_hidden(subject: Subject, part: TextPart) -> Iterator[Finding]:
+def check_hidden(subject: Subject, part: ListedText) -> Iterator[Finding]:
     """Yield one finding for the hidden characters of a text."""
     runs = list(find_hidden(part.text))
     if not runs:
@@ -104,7 +104,7 @@ def check_hidden(subject: Subject, part: TextPart) -> Iterator[Finding]:
     )
 
 
-def _check_letters(subject: Subject, part: TextPart) -> Iterator[Finding]:
+def _check_letters(subject: Subject, part: ListedText) -> Iterator[Finding]:
     if part.text.isascii():
         return
     if part.role == "name" and is_forged_name(part.text):
@@ -121,7 +121,7 @@ def _spell(text: str) -> str:
     return "".join(each if each.isascii() else f"{each}(U+{ord(each):04X})" for each in text[:40])
 
 
-def _check_markup(subject: Subject, part: TextPart) -> Iterator[Finding]:
+def _check_markup(subject: Subject, part: ListedText) -> Iterator[Finding]:
     text = part.text
     if has_special_token(_STRUCK.sub("", text)) and part.role == "text":
         yield report("SP103", subject, "contains a token of chat templates", place=part.place, quote=quote(text))
@@ -142,7 +142,7 @@ def _is_padding(run: re.Match[str]) -> bool:
     return is_inside and (len(blank) >= _PADDING_CHARS or blank.count("\n") >= _PADDING_LINES)
 
 
-def _check_passages(subject: Subject, part: TextPart) -> Iterator[Finding]:
+def _check_passages(subject: Subject, part: ListedText) -> Iterator[Finding]:
     for how, passages in decode_passages(part.text):
         message = f"a text {how}: {show_name(passages[0])}"
         yield report("SP117", subject, message, place=part.place, quote=quote(part.text))
