@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spindle.mcp.lint.rules import RULES as RULES
     from spindle.mcp.lint.sarif import to_sarif as to_sarif
     from spindle.mcp.lint.subjects import Subject as Subject
+    from spindle.mcp.lint.subjects import build_feature_subjects as build_feature_subjects
     from spindle.mcp.lint.subjects import build_subjects as build_subjects
     from spindle.mcp.lint.watch import PoisonWatch as PoisonWatch
     from spindle.mcp.lint.watch import watch_poison as watch_poison

@@ -12,7 +12,8 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """From the worst to the mildest."""
 
-Kind: TypeAlias = Literal["tool", "prompt", "template", "registry"]
+Kind: TypeAlias = Literal["tool", "prompt", "resource", "template", "app", "registry"]
+"""What a finding is about; `registry` is all tools of a server, or of all servers."""
 
 _MAX_QUOTE_CHARS: Final = 160
 _MAX_NAME_CHARS: Final = 200

@@ -61,7 +61,8 @@ def check_schema(subject: Subject) -> Iterator[Finding]:
     """Yield the findings about parameters and about quality."""
     parameters = list(_find_parameters(subject.input_schema))
     yield from _check_secrets(subject, parameters)
-    yield from _check_description(subject)
+    if subject.kind in {"tool", "prompt"}:
+        yield from _check_description(subject)
     if subject.kind == "tool":
         yield from _check_parameters(subject, parameters)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.lint.findings import Kind
@@ -55,7 +55,7 @@ class Subject:
     @property
     def name(self) -> str:
         """The name that its server uses."""
-        name = self.raw.get("name")
+        name = self.raw.get("name") or self.raw.get("uriTemplate") or self.raw.get("uri")
         return name if isinstance(name, str) else ""
 
     @property
@@ -124,6 +124,25 @@ def _find_role(key: str, value: JsonValue, role: Role, *, is_root: bool) -> Role
     if is_root and key == "name":
         return "name"
     return "value" if key in _VALUES and not is_object(value) else "text" if is_object(value) else role
+
+
+class ListedFeature(Protocol):
+    """A prompt, resource, template or app as a server listed it."""
+
+    @property
+    def kind(self) -> Literal["prompt", "resource", "template", "app"]:
+        """What it is."""
+        ...
+
+    @property
+    def listed(self) -> JsonObject:
+        """Its definition, not sanitised."""
+        ...
+
+
+def build_feature_subjects(server: str, features: Iterable[ListedFeature]) -> list[Subject]:
+    """Return the prompts, resources, templates and apps of a server as definitions to lint, beside its tools."""
+    return [Subject(raw=each.listed, kind=each.kind, server=server) for each in features]
 
 
 def build_subjects(registry: ToolRegistry, listings: Mapping[str, Iterable[JsonObject]] | None = None) -> list[Subject]:
