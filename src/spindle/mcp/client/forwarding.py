@@ -14,7 +14,7 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import JsonValue, is_object, untyped
+from spindle.json_types import JsonObject, JsonValue, is_object, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.contents import map_result_uris
 from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
@@ -101,6 +101,10 @@ class UpstreamServer:
     def status(self) -> ServerStatus:
         """Return the current status."""
         return self.connection.status(tools=len(self._tools))
+
+    def definitions(self) -> list[JsonObject]:
+        """Return the definitions of the last listing, not sanitised, with our own secrets masked."""
+        return [self._services.redactor.redact_value(each) for each in self._tools.get_listed()]
 
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
