@@ -10,12 +10,14 @@ import anyio.to_thread
 from mcp_types import ElicitRequestParams
 
 from spindle.events import Logged
+from spindle.mcp.client.confinement import ServerConfinement, ServerReach
+from spindle.mcp.client.home import ServerHome
 from spindle.mcp.client.http import HttpLink
 from spindle.mcp.client.lifecycle import ClientServices, describe_failure
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.running_calls import Action, Content, RunningCalls
 from spindle.mcp.client.session import SessionCallbacks, UpstreamSession, open_session
-from spindle.mcp.client.stdio import ScratchDirectory, StdioLink, build_environment
+from spindle.mcp.client.stdio import StdioLink, build_environment
 from spindle.mcp.spec import ServerSpec
 from spindle.text import to_printable
 
@@ -39,7 +41,9 @@ class SessionFactory:
         self._calls = calls
         self._tools_changed = tools_changed
         self._warn = warn
-        self._scratch = ScratchDirectory()
+        self._home = ServerHome(spec.home, server=spec.name)
+        self._confinement: ServerConfinement | None = None
+        self._told: tuple[str, ...] = ()
         self._has_warned = False
 
     @asynccontextmanager
@@ -54,19 +58,36 @@ class SessionFactory:
             on_elicitation=self._answer_elicitation,
         )
         async with open_session(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
+            self._warn_of_reach()
             yield session
 
     async def close(self) -> None:
         """Remove the server's temporary directory."""
-        await anyio.to_thread.run_sync(self._scratch.remove)
+        await anyio.to_thread.run_sync(self._home.remove)
+
+    @property
+    def reach(self) -> ServerReach | None:
+        """What a server over stdio can reach, once it was started."""
+        return None if self._confinement is None else self._confinement.reach
+
+    def _warn_of_reach(self) -> None:
+        """Emit a warning if the server is not confined as its spec says; a `sandbox` of "none" is its own choice."""
+        reach = self.reach
+        if reach is None or reach.sandbox == "off" or reach.notes == self._told:
+            return
+        self._told = reach.notes
+        said = "; ".join(reach.notes)
+        self._warn(f"runs without a sandbox: {said}" if not reach.is_confined else f"in its sandbox: {said}")
 
     async def _link(self) -> TransportLink:
         resolve = partial(self._services.resolve, self._spec.name)
         if self._spec.command is None:
             return HttpLink(self._spec, resolve)
         secrets = {name: await resolve(secret) for name, secret in self._spec.env_secrets.items()}
-        scratch = await anyio.to_thread.run_sync(self._scratch.create)
-        return StdioLink(self._spec, build_environment(self._spec, os.environ, scratch, secrets))
+        folders = await anyio.to_thread.run_sync(self._home.create)
+        self._confinement = ServerConfinement(self._spec, folders)
+        environment = build_environment(self._spec, os.environ, folders.variables, secrets)
+        return StdioLink(self._spec, environment, self._confinement)
 
     def _forward_log(self, level: str, logger: str | None, data: object) -> None:
         redact = self._services.redactor.redact
