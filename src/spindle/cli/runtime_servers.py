@@ -68,8 +68,9 @@ def build_specs(config: Config) -> list[ServerSpec]:
         given["headers"] = {header: value for header, value in entry.headers.items() if header not in secret}
         given["header_secrets"] = entry.header_secrets | secret
         given["home"] = None if entry.command is None else str(get_server_home(config.state, name))
+        given |= _read_tools(given["tools"])
         try:
-            found.append(ServerSpec(name=name, **given, **_read_tools(given.pop("tools"))))
+            found.append(ServerSpec(name=name, **given))
         except InvalidServerSpecError as error:
             raise config.error(("mcp", "servers", name, error.field or ""), str(error)) from error
     return found
@@ -79,7 +80,7 @@ def _read_tools(tools: JsonValue) -> JsonObject:
     """Return the fields of a spec for `tools`: the names to offer, or the settings by tool."""
     if not is_object(tools):
         return {"tools": tools}
-    return {"tool_settings": {name: ToolSettings(**given) for name, given in tools.items()}}
+    return {"tools": None, "tool_settings": {name: ToolSettings(**given) for name, given in tools.items()}}
 
 
 def get_server_home(state: Path, name: str) -> Path:

@@ -11,13 +11,14 @@ from mcp_types import ElicitRequestParams
 
 from spindle.events import Logged
 from spindle.mcp.client.confinement import ServerConfinement, ServerReach
+from spindle.mcp.client.environment import build_environment
 from spindle.mcp.client.home import ServerHome
 from spindle.mcp.client.http import HttpLink
 from spindle.mcp.client.lifecycle import ClientServices, describe_failure
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.running_calls import Action, Content, RunningCalls
 from spindle.mcp.client.session import SessionCallbacks, UpstreamSession, open_session
-from spindle.mcp.client.stdio import StdioLink, build_environment
+from spindle.mcp.client.stdio import StdioLink
 from spindle.mcp.spec import ServerSpec
 from spindle.text import to_printable
 

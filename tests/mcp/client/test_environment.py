@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.mcp.client.stdio import INHERITED, build_environment, find_program
+from spindle.mcp.client.environment import INHERITED, build_environment, find_program
 from spindle.mcp.spec import ServerSpec
 
 OWN = {
