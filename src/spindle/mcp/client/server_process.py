@@ -48,6 +48,11 @@ class ServerProcess(Protocol):
         """Its exit code, negative for a signal, or `None` while it runs."""
         ...
 
+    @property
+    def start_error(self) -> str | None:
+        """Why the program could not be executed, as far as it is known."""
+        ...
+
     async def wait_for_exit(self) -> None:
         """Wait until the server itself has ended, not its descendants."""
         ...
@@ -63,6 +68,8 @@ class ServerProcess(Protocol):
 
 class DirectProcess:
     """A server without a sandbox, in its own process group."""
+
+    start_error: str | None = None
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -166,6 +173,12 @@ class LaunchedProcess:
         if not self._program.launched.is_closed:
             self._program.read_report()
         return self._program.returncode
+
+    @property
+    def start_error(self) -> str | None:
+        """Why the program could not be executed."""
+        failure = self._program.report.failure
+        return None if failure is None else f"it was not started: {failure[2]}"
 
     async def wait_for_exit(self) -> None:
         """Wait until the server itself has ended."""

@@ -18,6 +18,7 @@ from spindle.mcp.client.link import MAX_MESSAGE_BYTES, BoundedLines, ErrorMarker
 from spindle.mcp.client.server_process import CLOSED_ERRORS, DirectProcess, LaunchedProcess, ServerProcess
 from spindle.mcp.spec import ServerSpec
 
+_HINT = "it ran in a sandbox: declare the files it needs with read and write"
 _STDERR_BYTES = 8 << 10
 _STDERR_LINES = 8
 _EXIT_SECONDS = 2.0
@@ -36,13 +37,16 @@ class StdioLink:
         self._env = dict(env)
         self._confinement = confinement
         self._stderr = TailBuffer(_STDERR_BYTES)
-        self._exit: int | None = None
+        self._end_reason = ""
+        self._has_answered = False
 
     def describe_exit(self) -> str:
         """Return the exit status and the last lines of stderr."""
-        ended = "" if self._exit is None else _describe_exit_code(self._exit)
         words = self._stderr.lines(_STDERR_LINES)
-        return "; its stderr ended with: ".join(part for part in (ended, words) if part)
+        said = f"its stderr ended with: {words}" if words else ""
+        reach = self._confinement.reach
+        is_hint_due = bool(self._end_reason) and not self._has_answered and reach is not None and reach.is_confined
+        return "; ".join(part for part in (self._end_reason, _HINT if is_hint_due else "", said) if part)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Any, None]:
@@ -94,6 +98,7 @@ class StdioLink:
         lines = BoundedLines(MAX_MESSAGE_BYTES)
         with out, suppress(*CLOSED_ERRORS):
             async for chunk in stdout:
+                self._has_answered = True
                 for line in lines.feed(chunk):
                     await out.send(self._parse_line(line))
         self.broken.set()
@@ -153,7 +158,8 @@ class StdioLink:
             process.terminate()
             await _exits_in_time(process)
         await process.aclose()
-        self._exit = process.returncode
+        code = process.returncode
+        self._end_reason = process.start_error or ("" if code is None else _describe_exit_code(code))
 
 
 async def _drain(stream: ByteReceiveStream) -> None:
