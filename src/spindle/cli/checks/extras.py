@@ -29,6 +29,7 @@ NEEDS: dict[str, Callable[[Config], bool]] = {
     "objects": lambda config: _has_scheme(
         config.spool, "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https"
     ),
+    "openapi": lambda config: bool(config.apis),
     "temporal": lambda config: _has_scheme(config.engine.url, "temporal"),
     "dbos": lambda config: _has_scheme(config.engine.url, "dbos+postgresql"),
 }
