@@ -44,7 +44,7 @@ def test_extras_are_those_of_the_package() -> None:
 
 
 @pytest.mark.usefixtures("without_packages")
-def test_extras_that_nobody_asked_for_are_not_missed(place: Place) -> None:
+def test_extras_that_the_configuration_does_not_need_are_not_missed(place: Place) -> None:
     [check] = check_extras(load_config(state=place.state))
 
     assert (check.status, check.detail) == ("ok", "none")

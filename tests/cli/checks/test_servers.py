@@ -19,6 +19,7 @@ CONFINED = ServerReach(
     network=False,
     limits={"max_processes": 8},
 )
+UNCONFINED = ServerReach(sandbox="none", home="/h", limits={}, notes=("no",))
 SECRET = "value-of-a-secret"
 
 
@@ -44,7 +45,11 @@ def test_variables_and_secrets_are_shown_by_name_only(monkeypatch: pytest.Monkey
     [
         (ServerSpec(name="a", command="x", sandbox="none"), None, "warning"),
         (ServerSpec(name="a", command="x"), None, "ok"),
-        (ServerSpec(name="a", command="x"), ServerReach(sandbox="none", home="/h", limits={}, notes=("no",)), "warning"),
+        (
+            ServerSpec(name="a", command="x"),
+            ServerReach(sandbox="none", home="/h", limits={}, notes=("no",)),
+            "warning",
+        ),
         (ServerSpec(name="a", url="https://x.example/mcp", header_secrets={"Authorization": "KEY"}), None, "ok"),
     ],
     ids=["none", "not started", "unconfined", "address"],

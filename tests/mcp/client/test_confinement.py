@@ -16,7 +16,6 @@ import pytest
 
 from spindle.calls import Err, Ok
 from spindle.cli import load_config
-from spindle.cli.runtime_servers import build_specs
 from spindle.errors import SandboxUnavailableError
 from spindle.mcp import McpServers, ServerSpec
 from spindle.mcp.client.confinement import DEFAULT_PROCESSES, ServerConfinement
@@ -77,8 +76,9 @@ def grounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grounds:
         f'args = ["-I", "-S", {json.dumps(str(script))}, {json.dumps(str(tmp_path) + "#mark")}]\nsandbox = "required"\n'
         'read = ["."]\nwrite = ["../work"]\n'
     )
-    [spec] = build_specs(load_config(config, state=tmp_path / "state"))
-    return Grounds(folder=tmp_path, spec=spec)
+    entry = load_config(config, state=tmp_path / "state").servers["evil"]
+    given = entry.model_dump(include={"command", "args", "read", "write", "sandbox"})
+    return Grounds(folder=tmp_path, spec=ServerSpec(name="evil", home=str(tmp_path / "state/servers/evil"), **given))
 
 
 @asynccontextmanager
@@ -284,7 +284,7 @@ def prepare(spec: ServerSpec, **changes: Any) -> ServerConfinement:
 def test_a_machine_without_a_sandbox_refuses_or_runs_the_server_and_says_so(
     grounds: Grounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spindle.capabilities.process.backend_sandbox._probe", _fail)
+    monkeypatch.setattr("spindle.capabilities.process.backend_sandbox.launch", _fail)
     monkeypatch.setattr("spindle.capabilities.process.backend_program._detected", {})
 
     with pytest.raises(SandboxUnavailableError) as caught:
@@ -298,10 +298,8 @@ def test_a_machine_without_a_sandbox_refuses_or_runs_the_server_and_says_so(
     assert any("not declared" in note for note in confinement.reach.notes)
 
 
-def _fail(*_given: object) -> Any:
-    from spindle.capabilities.process.backend_launch import LauncherReport
-
-    return LauncherReport(failure=("launcher", 1, "not permitted"))
+def _fail(*_given: object, **_options: object) -> None:
+    raise PermissionError(1, "not permitted")
 
 
 def test_reach_names_the_folders_the_limits_and_what_is_hidden(grounds: Grounds) -> None:
@@ -335,7 +333,7 @@ def test_a_server_without_a_sandbox_and_limits_is_started_directly(grounds: Grou
 
 @pytest.mark.slow
 async def test_the_loss_of_a_sandbox_is_a_warning(grounds: Grounds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spindle.capabilities.process.backend_sandbox._probe", _fail)
+    monkeypatch.setattr("spindle.capabilities.process.backend_sandbox.launch", _fail)
     monkeypatch.setattr("spindle.capabilities.process.backend_program._detected", {})
     log = EventLog()
     async with connected(replace(grounds.spec, sandbox="auto"), events=log.events) as servers:

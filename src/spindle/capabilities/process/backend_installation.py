@@ -84,7 +84,7 @@ def find_installation(
     program: str, args: Sequence[str], *, search_path: str, cwd: str, writable: Iterable[str]
 ) -> Installation:
     """Find what a program needs: `program` is absolute; `writable` are the real paths that it may write."""
-    search = _Search(search_path=search_path, writable=tuple(writable))
+    search = _FileSearch(search_path=search_path, writable=tuple(writable))
     search.add_program(program)
     named: dict[str, None] = {}
     script = _find_script(program, args, cwd)
@@ -122,7 +122,7 @@ def _find_named_path(arg: str, cwd: str) -> str | None:
     return path if os.path.exists(path) else None  # noqa: PTH110 - a text
 
 
-class _Search:
+class _FileSearch:
     """The search for the files of one program."""
 
     def __init__(self, *, search_path: str, writable: tuple[str, ...]) -> None:

@@ -77,7 +77,7 @@ def build_program_view(reach: DeclaredReach, installation: Installation) -> Prog
     view = replace(view, granted=(), places=(os.path.realpath(reach.cwd),))
     view = WithheldFinder(reach.home, (".",)).hide(view)
     shown = (*map(os.path.realpath, read), *map(os.path.realpath, write))
-    found = _Search(shown, around_home)
+    found = _HiddenFiles(shown, around_home)
     exact = {*map(os.path.realpath, (*reach.read, *reach.write))}
     hidden = [path for path in sorted({*view.hidden, *found.hidden}) if path not in exact]
     outermost = tuple(path for path in hidden if not is_beneath(path, {*hidden} - {path}))
@@ -128,7 +128,7 @@ def _split_around(paths: Iterable[str], kept_out: Iterable[str]) -> Iterator[str
             pending += [each for each in found if each not in kept_out][::-1]
 
 
-class _Search:
+class _HiddenFiles:
     """A search for credentials, `.env` files and Spindle's own files in the declared folders."""
 
     def __init__(self, tops: Iterable[str], around_home: Iterable[str]) -> None:

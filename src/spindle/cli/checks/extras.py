@@ -1,4 +1,4 @@
-"""Checks of the extras: those that the configuration needs; nobody has to install the others."""
+"""Checks of the extras: only those that the configuration needs."""
 
 import re
 from collections.abc import Callable, Iterator
