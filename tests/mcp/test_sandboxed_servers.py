@@ -109,16 +109,27 @@ async def test_the_memory_server_keeps_its_notes_in_its_home(kind: str, tmp_path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_servers_of_a_virtual_environment_run_by_path_by_name_and_as_a_module(kind: str, tmp_path: Path) -> None:
+async def test_a_server_of_a_virtual_environment_runs_by_path(kind: str, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     await anyio.run_process(["git", "init", "-q", "-b", "main", str(repository)])
     (repository / "new.txt").write_text("new")
     git = make("git", [str(BIN / "mcp-server-git"), "--repository", str(repository)], kind)
-    time = make("time", ["mcp-server-time"], kind, env={"PATH": f"{BIN}:/usr/bin:/bin"})
-    fetch = make("fetch", [sys.executable, "-m", "mcp_server_fetch"], kind)
 
     assert "new.txt" in await run(git, "git_status", {"repo_path": str(repository)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_of_a_virtual_environment_runs_by_name(kind: str) -> None:
+    time = make("time", ["mcp-server-time"], kind, env={"PATH": f"{BIN}:/usr/bin:/bin"})
+
     now = await run(time, "get_current_time", {"timezone": "Asia/Tokyo"})
+
     assert json.loads(now)["datetime"].endswith("+09:00")
-    # Nothing listens there: the server itself runs, and reports that.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_of_a_virtual_environment_runs_as_a_module(kind: str) -> None:
+    fetch = make("fetch", [sys.executable, "-m", "mcp_server_fetch"], kind)
+
+    # Nothing listens there: the server runs, and reports that.
     assert "Err: " in await run(fetch, "fetch", {"url": "http://127.0.0.1:9/"})
