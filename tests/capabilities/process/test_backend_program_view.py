@@ -62,6 +62,7 @@ def test_a_folder_around_the_state_folder_is_shown_without_it(base: Path) -> Non
     assert not view.can_read(str(base / "state/servers/b"))
     assert view.can_write(str(base / "state/servers/a/x"))
     assert str(base) not in view.read
+    assert view.listed == (str(base),)
 
 
 def test_a_folder_with_too_many_entries_around_the_state_folder_is_refused(

@@ -205,6 +205,18 @@ async def test_a_hidden_file_in_a_writable_folder_is_not_uncovered(kind: str, gr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HIDING)
+async def test_a_folder_around_the_state_folder_shows_all_but_the_state(kind: str, grounds: Grounds) -> None:
+    async with started(replace(grounds.spec, read=(str(grounds.folder),)), kind) as servers:
+        names = json.loads(text(await attempt(servers, "listing", str(grounds.folder))))
+        assert {"outside", "project", "state"} <= set(names)
+        assert text(await attempt(servers, "read", grounds.path("outside/bait.txt"))) == BAIT
+        assert json.loads(text(await attempt(servers, "listing", grounds.path("state/servers")))) == ["evil"]
+        for name in ("state/journal.sqlite", "state/servers/other/token", "project/.env", "user/.ssh/id_rsa"):
+            assert isinstance(await attempt(servers, "read", grounds.path(name)), Err), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HIDING)
 async def test_a_server_without_network_reaches_no_listener(
     kind: str, grounds: Grounds, listener: tuple[int, str]
 ) -> None:

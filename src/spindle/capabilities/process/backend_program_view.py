@@ -70,11 +70,12 @@ def build_program_view(reach: DeclaredReach, installation: Installation) -> Prog
     declared = [path for path in reach.read if _is_outside(path, writable)]
     unasked = [path for path in (*installation.folders, *installation.named) if _is_outside(path, writable)]
     around_home = [path for path in _list_own() if is_beneath(reach.home, (path,))]
-    read = tuple(_split_around((*declared, *unasked), around_home))
-    write = tuple(_split_around(reach.write, around_home))
+    listed: list[str] = []
+    read = tuple(_split_around((*declared, *unasked), around_home, listed))
+    write = tuple(_split_around(reach.write, around_home, listed))
     view = VisiblePaths.from_grants(reach.home, read, (*write, reach.scratch), network=reach.network)
     # The home is its own: what looks like credentials there was written by the program itself.
-    view = replace(view, granted=(), places=(os.path.realpath(reach.cwd),))
+    view = replace(view, granted=(), places=(os.path.realpath(reach.cwd),), listed=tuple(dict.fromkeys(listed)))
     view = WithheldFinder(reach.home, (".",)).hide(view)
     shown = (*map(os.path.realpath, read), *map(os.path.realpath, write))
     found = _HiddenFiles(shown, around_home)
@@ -104,8 +105,8 @@ def _list_own() -> list[str]:
     return list(dict.fromkeys(each for path in paths for each in (path, os.path.realpath(path))))
 
 
-def _split_around(paths: Iterable[str], kept_out: Iterable[str]) -> Iterator[str]:
-    """Yield the paths; of a folder that contains one of `kept_out`, yield the entries around it.
+def _split_around(paths: Iterable[str], kept_out: Iterable[str], split: list[str]) -> Iterator[str]:
+    """Yield the paths; of a folder that contains one of `kept_out`, yield the entries around it, and add it to `split`.
 
     A hidden folder would cover the home that lies in it, so the folder around the home must not be visible at all.
     """
@@ -123,6 +124,7 @@ def _split_around(paths: Iterable[str], kept_out: Iterable[str]) -> Iterator[str
                 )
             yield path
             continue
+        split.append(real)
         with suppress(OSError), os.scandir(real) as entries:
             found = sorted(entry.path for entry in entries if not entry.is_symlink())
             pending += [each for each in found if each not in kept_out][::-1]

@@ -52,6 +52,8 @@ class VisiblePaths:
     write_only: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     """Folders that exist in a private root although nothing in them may be visible, such as a working directory."""
+    listed: tuple[str, ...] = ()
+    """Folders whose entries may be listed where a private root shows only the visible ones."""
     hidden: tuple[str, ...] = ()
     """Withheld files and folders within the other paths."""
     granted: tuple[str, ...] = ()

@@ -177,7 +177,7 @@ def _confine(plan: "Plan", report: ReportPipe, enforced: list[str]) -> None:
                 read=[*readable, *(("/proc",) if "proc" in enforced else files["own_proc"])],
                 write=files["write"],
                 write_only=files["write_only"],
-                listed=() if is_hiding else files["between"],
+                listed=files["listed"] if is_hiding else files["between"],
                 devices=files["devices"],
                 network=plan["network"],
             )
