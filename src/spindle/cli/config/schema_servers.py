@@ -46,6 +46,8 @@ class ServerEntry(ConfigSection):
     url: Url | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server."""
     required: bool = False
     timeout_seconds: Seconds = 60
     start_timeout_seconds: Seconds = 30
@@ -54,6 +56,9 @@ class ServerEntry(ConfigSection):
     """A list of the tools to offer, or a table of settings by tool."""
     enabled: bool = True
     trusted: bool = False
+    sampling: bool = False
+    roots: bool = False
+    sse: bool | None = None
     sandbox: Literal["auto", "required", "none"] = "auto"
     """How a server that is started here is confined; with `none` it is not, and `read` and `write` do not bind it."""
     read: Texts = ()
@@ -68,7 +73,7 @@ class ServerEntry(ConfigSection):
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets"),
+            "command": ("headers", "header_secrets", "sse"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd", *_SANDBOX_KEYS),
         }
         way = "url" if self.command is None else "command"

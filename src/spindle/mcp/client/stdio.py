@@ -30,6 +30,8 @@ _LAST_OUTPUT_SECONDS = 0.25
 class StdioLink:
     """The stdio link: starts the process, exchanges messages, and keeps the end of its stderr."""
 
+    is_older = False
+
     def __init__(self, spec: ServerSpec, env: Mapping[str, str], confinement: ServerConfinement) -> None:
         self.error_marker = ErrorMarker()
         self.broken = anyio.Event()
