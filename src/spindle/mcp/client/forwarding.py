@@ -5,7 +5,7 @@ A call is sent a second time only if it was not delivered or is repeatable.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -20,6 +20,7 @@ from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientSe
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import Action, Content, RunningCall
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
+from spindle.mcp.lock.quarantine import MAX_SHOWN, DefinitionGuard
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
@@ -86,12 +87,19 @@ class UpstreamServer:
         self.spec = spec
         self.connection = UpstreamConnection(spec, services, self)
         self._services = services
-        self._tools = ServerTools(spec, registry, self._warn)
+        self.guard = DefinitionGuard(spec.name, services.lock, events=services.events, redactor=services.redactor)
+        self._tools = ServerTools(spec, registry, self._warn, self.guard)
         self._on_tools_changed = on_tools_changed
 
     def status(self) -> ServerStatus:
         """Return the current status."""
-        return self.connection.status(tools=len(self._tools))
+        withheld = self.guard.get_withheld()
+        return replace(
+            self.connection.status(tools=len(self._tools)),
+            locked=self.guard.is_locked,
+            quarantined=len(withheld),
+            withheld=withheld[:MAX_SHOWN],
+        )
 
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""

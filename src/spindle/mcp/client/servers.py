@@ -23,6 +23,7 @@ from spindle.extras import missing_extra
 from spindle.json_types import untyped
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.lock.quarantine import LockPolicy
 from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
@@ -37,7 +38,8 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
-    credentials that specs name; `headers` returns extra headers for a call over HTTP.
+    credentials that specs name; `headers` returns extra headers for a call over HTTP. With a `lock`, definitions of a
+    locked server that changed or are new are neither offered nor callable.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -54,6 +56,8 @@ class McpServers:
         headers: CallHeaders | None = None,
         events: Events | None = None,
         clock: Clock | None = None,
+        lock: LockPolicy | None = None,
+        client_name: str = "spindle",
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
@@ -68,6 +72,8 @@ class McpServers:
             resolve=self._resolve,
             headers=headers,
             changed=self._notify_listeners,
+            lock=LockPolicy() if lock is None else lock,
+            client_name=client_name,
         )
         self._servers = [
             UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)
