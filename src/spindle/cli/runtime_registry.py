@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from spindle import mcp
 from spindle.cli.config.loader import Config
+from spindle.cli.runtime_lock import read_lock_policy
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.events import Events
@@ -60,7 +61,7 @@ async def start_servers(
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
-        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events)
+        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, lock=read_lock_policy(config))
     )
     follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
     servers.on_change(follower.sync)

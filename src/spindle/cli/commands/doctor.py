@@ -26,6 +26,7 @@ from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, show_progress
+from spindle.cli.runtime_lock import read_lock_policy
 from spindle.cli.runtime_servers import (
     build_backends,
     build_secret_lookup,
@@ -275,10 +276,12 @@ async def check_servers(config: Config) -> list[Check]:
             return checks
         slowest = max(spec.start_timeout_seconds for spec in specs)
         secrets, events = build_server_secret_lookup(config), _discard_warnings()
-        async with mcp.McpServers(specs, secrets=secrets, events=events) as servers:
+        lock = read_lock_policy(config)
+        async with mcp.McpServers(specs, secrets=secrets, events=events, lock=lock) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
+            checks += [check for status in servers.status() for check in check_lock(status)]
     except SpindleError as error:
         checks.append(Check(AREA, "servers", "failed", str(error)))
     return checks
@@ -298,6 +301,19 @@ def _check(status: ServerStatus, spec: ServerSpec) -> Check:
     detail = f"not ready: {status.error or 'timed out'}"
     fix = "run its command by hand; check the path, the arguments and the secrets"
     return Check(AREA, status.name, "failed" if status.required else "warning", detail, fix)
+
+
+def check_lock(status: ServerStatus) -> Iterator[Check]:
+    """Yield what the lock withholds from a server, and whether a server is missing in it."""
+    if status.locked is False:
+        detail = "not in the lock file; its definitions are not checked for changes"
+        yield Check(AREA, f"{status.name}, lock", "warning", detail, f"`spindle lock {status.name}` adds it")
+    if status.quarantined:
+        first = "; ".join(f"{each.kind.replace('_', ' ')} {each.name!r}: {each.reason}" for each in status.withheld[:5])
+        more = f"; and {status.quarantined - 5} more" if status.quarantined > 5 else ""
+        fix = f"`spindle diff {status.name}` shows them; `spindle lock {status.name}` accepts them"
+        detail = f"{status.quarantined} in quarantine, not offered: {first}{more}"
+        yield Check(AREA, f"{status.name}, quarantine", "warning", detail, fix)
 
 
 def suggest_home(spec: ServerSpec) -> str | None:

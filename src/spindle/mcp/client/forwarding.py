@@ -9,17 +9,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import anyio.to_thread
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import untyped
+from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import Action, Content, RunningCall
-from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
+from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool, to_definition
+from spindle.mcp.lock.definitions import KINDS, bound_facts
+from spindle.mcp.lock.lock_file import LockedServer
 from spindle.mcp.lock.quarantine import MAX_SHOWN, DefinitionGuard
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
@@ -90,6 +93,7 @@ class UpstreamServer:
         self.guard = DefinitionGuard(spec.name, services.lock, events=services.events, redactor=services.redactor)
         self._tools = ServerTools(spec, registry, self._warn, self.guard)
         self._on_tools_changed = on_tools_changed
+        self._listed: Sequence[ForeignTool] | None = None
 
     def status(self) -> ServerStatus:
         """Return the current status."""
@@ -101,6 +105,23 @@ class UpstreamServer:
             withheld=withheld[:MAX_SHOWN],
         )
 
+    async def describe(self) -> LockedServer:
+        """Return what the server offers and says about itself now, without its origin.
+
+        What a lock file cannot hold is left out: `guard` has the problems.
+        """
+        live = await self.connection.get_active()
+        if live is None:
+            return LockedServer()
+        said: JsonObject = self._services.redactor.redact_value(live.session.describe_server())
+        listed = {kind: self.guard.get_listing(kind).definitions for kind in KINDS}
+        return LockedServer(
+            program=bound_facts(said["program"]),
+            capabilities=bound_facts(said["capabilities"]),
+            protocol=live.session.protocol_version,
+            definitions={kind: listed[kind] for kind in KINDS if listed[kind]},
+        )
+
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
         if self._tools.retry():
@@ -108,12 +129,18 @@ class UpstreamServer:
 
     def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert what is new or changed in a listing; may run in a thread."""
+        self._listed = tuple(listed)
         return self._tools.prepare(listed, self._make_tool)
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes of a listing."""
         if self._tools.apply(prepared):
             self._on_tools_changed(self)
+
+    async def recheck(self) -> None:
+        """Check the latest listing again, since the lock was replaced."""
+        if self._listed is not None:
+            self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
 
     def _make_tool(self, foreign: "ForeignTool", warn: Warn) -> Tool:
         shown = self._services.redactor.redact_value(foreign)
@@ -198,6 +225,11 @@ class UpstreamServer:
                     seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
+                    may_repeat=lambda listed: (
+                        not self.guard.check("tool", [to_definition(each) for each in listed]).is_withheld(
+                            upstream_call.tool
+                        )
+                    ),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error

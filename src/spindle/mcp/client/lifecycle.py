@@ -123,7 +123,7 @@ class ClientServices:
     """Returns the extra headers of a call over HTTP."""
     changed: Callable[[], None]
     """Called when tools or the state of a server changed."""
-    lock: LockPolicy = LockPolicy()
+    lock: LockPolicy = field(default_factory=LockPolicy)
     """What the servers may offer."""
     client_name: str = "spindle"
     """The name under which this client introduces itself."""

@@ -23,6 +23,9 @@ from spindle.extras import missing_extra
 from spindle.json_types import untyped
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.lock.comparison import DefinitionChange
+from spindle.mcp.lock.definitions import KINDS
+from spindle.mcp.lock.lock_file import LockedServer
 from spindle.mcp.lock.quarantine import LockPolicy
 from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
@@ -121,6 +124,25 @@ class McpServers:
                 f"required MCP server not connected: {said}; fix it, or set required=False", server=dead[0][0]
             )
 
+    async def describe(self, name: str) -> tuple[LockedServer, list[DefinitionChange]]:
+        """Return what a server offers now, for a lock file, and the definitions that cannot be locked.
+
+        Raises:
+            UnknownServerError: No server has that name.
+            UpstreamError: The server cannot be connected.
+        """
+        server = self._find(name)
+        attempt = server.connection.request_start(is_fresh=True)
+        await attempt.done.wait()
+        if attempt.connection is None:
+            raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
+        unreadable = [
+            DefinitionChange(kind=kind, name=each, type="unreadable", problem=problem)
+            for kind in KINDS
+            for each, problem in server.guard.get_listing(kind).problems.items()
+        ]
+        return await server.describe(), unreadable
+
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
         return [server.status() for server in self._servers]
@@ -152,6 +174,13 @@ class McpServers:
             connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
+
+    async def apply_lock(self, policy: LockPolicy) -> None:
+        """Use another lock from now on; the latest listings are checked against it at once."""
+        for server in self._servers:
+            server.guard.policy = policy
+        for server in self._servers:
+            await server.recheck()
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it again.

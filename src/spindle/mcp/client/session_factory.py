@@ -53,7 +53,8 @@ class SessionFactory:
             on_invalid_tool=lambda problem: self._warn(f"is only partly listed: {problem}"),
             on_elicitation=self._answer_elicitation,
         )
-        async with open_session(await self._link(), hooks, seconds=self._spec.start_timeout_seconds) as session:
+        seconds, name = self._spec.start_timeout_seconds, self._services.client_name
+        async with open_session(await self._link(), hooks, seconds=seconds, client_name=name) as session:
             yield session
 
     async def close(self) -> None:

@@ -10,15 +10,19 @@ if TYPE_CHECKING:
     from spindle.mcp.lock.comparison import DefinitionChange as DefinitionChange
     from spindle.mcp.lock.comparison import FactChange as FactChange
     from spindle.mcp.lock.comparison import ServerChanges as ServerChanges
+    from spindle.mcp.lock.comparison import accept_changes as accept_changes
+    from spindle.mcp.lock.comparison import change_to_json as change_to_json
     from spindle.mcp.lock.comparison import compare_definitions as compare_definitions
     from spindle.mcp.lock.comparison import compare_servers as compare_servers
     from spindle.mcp.lock.definitions import KINDS as KINDS
     from spindle.mcp.lock.definitions import DefinitionKind as DefinitionKind
     from spindle.mcp.lock.definitions import Listing as Listing
     from spindle.mcp.lock.definitions import LockedDefinition as LockedDefinition
+    from spindle.mcp.lock.lock_file import FILE_NAME as FILE_NAME
     from spindle.mcp.lock.lock_file import LockedServer as LockedServer
     from spindle.mcp.lock.lock_file import LockFile as LockFile
     from spindle.mcp.lock.origin import describe_origin as describe_origin
+    from spindle.mcp.lock.quarantine import CheckedListing as CheckedListing
     from spindle.mcp.lock.quarantine import DefinitionGuard as DefinitionGuard
     from spindle.mcp.lock.quarantine import LockPolicy as LockPolicy
     from spindle.mcp.lock.quarantine import QuarantineWarning as QuarantineWarning

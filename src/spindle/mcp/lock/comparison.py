@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue
@@ -79,13 +79,14 @@ class ServerChanges:
 
 
 def compare_servers(
-    locked: LockedServer, found: LockedServer, problems: Mapping[DefinitionKind, Mapping[str, str]] | None = None
+    locked: LockedServer, found: LockedServer, unreadable: Iterable[DefinitionChange] = ()
 ) -> ServerChanges:
-    """Compare a locked server with what it offers now; `problems` has its unreadable definitions."""
+    """Compare a locked server with what it offers now, and with its definitions that are unreadable."""
+    problems = {(each.kind, each.name): each.reason for each in unreadable}
     changes: list[DefinitionChange] = []
     for kind in KINDS:
-        unreadable = {} if problems is None else problems.get(kind, {})
-        listing = Listing(kind=kind, definitions=found.of_kind(kind), problems=unreadable)
+        of_kind = {name: problem for (its_kind, name), problem in problems.items() if its_kind == kind}
+        listing = Listing(kind=kind, definitions=found.of_kind(kind), problems=of_kind)
         changes += compare_definitions(locked.of_kind(kind), listing)
     facts = [
         FactChange(fact=fact, before=getattr(locked, fact), after=getattr(found, fact))
@@ -147,18 +148,13 @@ def _match_renames(old: Mapping[str, LockedDefinition], new: Mapping[str, Locked
     left = {name: each for name, each in old.items() if not _is_same_content(new.get(name), each)}
     unmatched = {name: each for name, each in new.items() if not _is_same_content(old.get(name), each)}
     renamed: dict[str, str] = {}
-    for key in (lambda each: each.content, _get_distinctive_description):
-        by_key = _group(left.values(), key)
+    for key in (_get_content, _get_description):
+        groups = _group(left.values(), key)
         for name in sorted(unmatched):
-            wanted = key(unmatched[name])
-            # A description that stayed under its own name was not moved.
-            candidates = [each for each in by_key.get(wanted or "", ()) if each != name]
-            if name in by_key.get(wanted or "", ()) and key is _get_distinctive_description:
-                continue
-            if wanted is not None and candidates:
-                renamed[name] = candidates[0]
-                by_key[wanted].remove(candidates[0])
-                del left[candidates[0]], unmatched[name]
+            group = groups.get(key(unmatched[name]), [])
+            if group and name not in group:  # a description that stayed under its own name was not moved
+                renamed[name] = group.pop(0)
+                del left[renamed[name]], unmatched[name]
     return renamed
 
 
@@ -166,19 +162,39 @@ def _is_same_content(one: LockedDefinition | None, other: LockedDefinition) -> b
     return one is not None and one.content == other.content
 
 
-def _get_distinctive_description(definition: LockedDefinition) -> str | None:
-    return definition.description.strip() or None
+def _get_content(definition: LockedDefinition) -> str:
+    return definition.content
 
 
-def _group(
-    definitions: Iterable[LockedDefinition], key: "Callable[[LockedDefinition], str | None]"
-) -> dict[str, list[str]]:
+def _get_description(definition: LockedDefinition) -> str:
+    return definition.description.strip()
+
+
+def _group(definitions: Iterable[LockedDefinition], key: Callable[[LockedDefinition], str]) -> dict[str, list[str]]:
+    """Return the names by key, each group sorted; an empty key says nothing."""
     groups: dict[str, list[str]] = defaultdict(list)
     for each in sorted(definitions, key=lambda definition: definition.name):
-        found = key(each)
-        if found is not None:
-            groups[found].append(each.name)
+        if key(each):
+            groups[key(each)].append(each.name)
     return groups
+
+
+def accept_changes(locked: LockedServer, found: LockedServer, changes: Iterable[DefinitionChange]) -> LockedServer:
+    """Return the lock of a server with some of its changes accepted; everything else stays as it is locked."""
+    definitions = {kind: dict(locked.of_kind(kind)) for kind in KINDS}
+    for change in changes:
+        named = definitions[change.kind]
+        if (
+            change.type == "renamed"
+            and change.before is not None
+            and change.before.name not in found.of_kind(change.kind)
+        ):
+            named.pop(change.before.name, None)
+        if change.after is not None:
+            named[change.name] = change.after
+        elif change.type == "removed":
+            named.pop(change.name, None)
+    return replace(locked, definitions={kind: definitions[kind] for kind in KINDS if definitions[kind]})
 
 
 def change_to_json(change: DefinitionChange) -> JsonObject:

@@ -27,6 +27,7 @@ _LABELS: Final = frozenset(("name", "title", "uri", "uriTemplate"))
 
 MAX_BYTES: Final = 1 << 20
 """Size limit of one definition as canonical JSON."""
+MAX_FACT_BYTES: Final = 1 << 16
 MAX_DEPTH: Final = 100
 MAX_NAME_CHARS: Final = 1_000
 MAX_INTEGER: Final = 10**300
@@ -113,6 +114,15 @@ def is_bounded(value: JsonValue) -> bool:
         elif is_array(part):
             waiting.extend((each, depth + 1) for each in part)
     return True
+
+
+def bound_facts(facts: JsonObject) -> JsonObject:
+    """Return what a server says about itself, or a note if a lock file cannot hold it."""
+    try:
+        is_small = is_bounded(facts) and len(canonical_json(facts)) <= MAX_FACT_BYTES
+    except NotCanonicalError:
+        is_small = False
+    return facts if is_small else {"unreadable": True}
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The format of `spindle.lock`: JSON with sorted keys, one entry for each definition, every hidden character escaped."""
+"""The format of `spindle.lock`: JSON with sorted keys, one entry for a definition, hidden characters escaped."""
 
 import json
 import os
@@ -73,8 +73,9 @@ class LockFile:
             raise InvalidLockError(f"{path}: not a lock file: {error}", path=path) from error
         if not is_object(content) or "spindle_lock" not in content:
             raise InvalidLockError(f"{path}: not a lock file: spindle_lock is missing", path=path)
-        if content["spindle_lock"] != FORMAT or isinstance(content["spindle_lock"], bool):
-            version = to_printable(str(content["spindle_lock"]), 40)
+        version: object = content["spindle_lock"]
+        if type(version) is not int or version != FORMAT:
+            version = to_printable(str(version), 40)
             what = f"has format {version}, and this Spindle reads format {FORMAT}"
             raise InvalidLockError(f"{path}: {what}; update Spindle, or write it again with `spindle lock`", path=path)
         return _Parser(path).read_file(content)

@@ -15,9 +15,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 
 
-def describe_origin(
-    *, command: str | None = None, args: Sequence[str] = (), url: str | None = None
-) -> JsonObject:
+def describe_origin(*, command: str | None = None, args: Sequence[str] = (), url: str | None = None) -> JsonObject:
     """Return the command line or the URL of a server; passwords, tokens and query values are masked.
 
     Variables written as `${NAME}` stay as they are, so that the origin is the same on every machine.

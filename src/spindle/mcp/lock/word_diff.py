@@ -45,7 +45,11 @@ class TextChange:
 
     def to_text(self) -> str:
         """Return the difference on plain text: `[-removed-]` and `{+added+}`."""
-        return "".join(_mark_piece(piece) for piece in self.pieces)
+        return "".join(self.get_marked())
+
+    def get_marked(self) -> list[str]:
+        """Return the text of each piece with its marks."""
+        return [_mark_piece(piece) for piece in self.pieces]
 
 
 def _mark_piece(piece: DiffPiece) -> str:
@@ -111,20 +115,21 @@ def _has_latin_form(letter: str) -> bool:
 
 def diff_words(before: str, after: str) -> tuple[DiffPiece, ...]:
     """Return the difference of two texts, in words."""
-    old, new = _words().findall(before), _words().findall(after)
+    old: list[str] = _words().findall(before)
+    new: list[str] = _words().findall(after)
     start = _count_common(old, new)
     end = _count_common(old[start:][::-1], new[start:][::-1])
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
     parts: list[tuple[PieceType, list[str]]] = [("same", old[:start])]
     if len(middle_old) * len(middle_new) > _MAX_PRODUCT:
-        parts += [("removed", middle_old), ("added", middle_new)]
+        parts.extend((("removed", middle_old), ("added", middle_new)))
     else:
         matcher = SequenceMatcher(None, middle_old, middle_new, autojunk=False)
         for step, old_from, old_to, new_from, new_to in matcher.get_opcodes():
             if step == "equal":
                 parts.append(("same", middle_old[old_from:old_to]))
             else:
-                parts += [("removed", middle_old[old_from:old_to]), ("added", middle_new[new_from:new_to])]
+                parts.extend((("removed", middle_old[old_from:old_to]), ("added", middle_new[new_from:new_to])))
     parts.append(("same", old[len(old) - end :]))
     return tuple(DiffPiece(kind, reveal_hidden("".join(words))) for kind, words in parts if words)
 
@@ -144,7 +149,7 @@ def diff_definitions(before: JsonObject | None, after: JsonObject | None) -> tup
     new = {} if after is None else dict(_flatten(after))
     found: list[TextChange] = []
     for path in [*old, *(path for path in new if path not in old)]:
-        texts = _to_texts(old[path] if path in old else "", new[path] if path in new else "")
+        texts = _to_texts(old.get(path, ""), new.get(path, ""))
         if texts[0] != texts[1] or (path in old) != (path in new):
             found.append(TextChange(path=reveal_hidden(path), pieces=diff_words(*texts)))
     return tuple(found)
