@@ -162,7 +162,11 @@ def describe_status(review: ServerReview) -> str:
             return f"is as it was locked: {count} definitions"
         case "changed":
             count = len(review.changes.definitions) + len(review.changes.facts)
-            return f"{count} differences from the lock" if count else "is not the same for every client"
+            return (
+                f"{count} difference{'' if count == 1 else 's'} from the lock"
+                if count
+                else "is not the same for every client"
+            )
         case "unlocked":
             return "is not in the lock file; `spindle lock` adds it"
         case "unreachable":

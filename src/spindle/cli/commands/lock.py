@@ -108,7 +108,7 @@ def _decide(review: ServerReview, *, accept: Sequence[str], yes: bool, prune: bo
         entry = accept_changes(locked, lockable, changes)
         return LockResult(review=review, state="accepted" if changes else "kept", server=entry, accepted=tuple(changes))
     if not changes and not review.changes.facts:
-        return LockResult(review=review, state="refused", server=locked)
+        return LockResult(review=review, state="kept", server=locked)
     if not yes and not _confirm(review.name):
         return LockResult(review=review, state="refused", server=locked)
     entry = accept_changes(locked, lockable, changes)

@@ -134,8 +134,11 @@ class UpstreamServer:
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes of a listing."""
+        withheld = self.guard.get_withheld()
         if self._tools.apply(prepared):
             self._on_tools_changed(self)
+        elif withheld != self.guard.get_withheld():
+            self._services.changed()
 
     async def recheck(self) -> None:
         """Check the latest listing again, since the lock was replaced."""
