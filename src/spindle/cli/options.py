@@ -79,7 +79,11 @@ _TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are nam
 def restrict_servers(config: Config, tool: str) -> Config:
     """Return the configuration with only the MCP servers that may own the tool, so that others are not started."""
     prefix = "mcp__"
-    servers = {name: entry for name, entry in config.servers.items() if tool.startswith(f"{prefix}{name}__")}
+    servers = {
+        name: entry
+        for name, entry in config.servers.items()
+        if (tool.startswith(f"{prefix}{name}__") if entry.prefix else not tool.startswith(prefix))
+    }
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 

@@ -41,6 +41,7 @@ SpindleError
 │   ├── InvalidServerSpecError            the description of an MCP server has an invalid or missing value
 │   ├── InvalidLockError                  a lock file cannot be read or written, or was edited by hand
 │   ├── UnknownServerError                no MCP server has that name
+│   ├── UnknownFeatureError               no MCP server offers that prompt or resource here
 │   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not match the schema
@@ -103,6 +104,7 @@ SpindleError
     ├── GateTimeoutError                  a gate was not resolved in time
     ├── GateAbortedError                  a gate or its turn was aborted
     ├── UpstreamError                     an MCP server cannot be used
+    │   ├── UpstreamRefusedError              a server answered a request for a prompt or resource with an error
     │   └── UpstreamRequiredError             a required MCP server cannot be used
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             gates cannot be resolved in this context
@@ -174,6 +176,7 @@ from spindle.errors.run import TurnFailedError as TurnFailedError
 from spindle.errors.run import TurnSuspendedError as TurnSuspendedError
 from spindle.errors.run import UnsavableTurnError as UnsavableTurnError
 from spindle.errors.run import UpstreamError as UpstreamError
+from spindle.errors.run import UpstreamRefusedError as UpstreamRefusedError
 from spindle.errors.run import UpstreamRequiredError as UpstreamRequiredError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
 from spindle.errors.usage import ArtifactIdCollisionError as ArtifactIdCollisionError
@@ -210,6 +213,7 @@ from spindle.errors.usage import ReducerAlreadyRegisteredError as ReducerAlready
 from spindle.errors.usage import ToolAlreadyRegisteredError as ToolAlreadyRegisteredError
 from spindle.errors.usage import TooManyToolsError as TooManyToolsError
 from spindle.errors.usage import UnknownEventError as UnknownEventError
+from spindle.errors.usage import UnknownFeatureError as UnknownFeatureError
 from spindle.errors.usage import UnknownGateError as UnknownGateError
 from spindle.errors.usage import UnknownServerError as UnknownServerError
 from spindle.errors.usage import UnknownToolError as UnknownToolError

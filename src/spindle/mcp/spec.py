@@ -31,6 +31,8 @@ class ServerSpec:
 
     name: str
     """Prefix of its tools: `mcp__<name>__<tool>`."""
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server; `False` keeps their own names and URIs."""
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -63,7 +65,7 @@ class ServerSpec:
             self._set_field("tools", self._texts("tools", self.tools))
         for name in ("env", "headers", "header_secrets", "env_secrets"):
             self._set_field(name, self._table(name, getattr(self, name)))
-        for name in ("required", "enabled", "trusted"):
+        for name in ("prefix", "required", "enabled", "trusted"):
             self._check_field(name, "True or False", lambda value: isinstance(value, bool))
         for name in ("timeout_seconds", "start_timeout_seconds"):
             self._check_field(name, "a number of seconds above 0", _is_seconds)

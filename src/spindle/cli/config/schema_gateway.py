@@ -15,6 +15,10 @@ class ProfileEntry(ConfigSection):
     allowed_plugins: Texts | None = None
     allowed_mcp_tools: dict[str, Texts] | None = None
     exclude_tools: Texts = ()
+    allowed_resources: Texts | None = None
+    """URIs and URI templates as clients see them, or beginnings of them that end with `*`."""
+    allowed_prompts: Texts | None = None
+    """Names of prompts as clients see them, or beginnings of them that end with `*`."""
     token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
     """The environment variable that holds this profile's bearer token."""
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None

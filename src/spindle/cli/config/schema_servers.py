@@ -19,6 +19,8 @@ class ServerEntry(ConfigSection):
     url: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server."""
     required: bool = False
     timeout_seconds: Seconds = 60
     start_timeout_seconds: Seconds = 30

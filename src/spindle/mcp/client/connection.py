@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from spindle.errors import UpstreamError
 from spindle.extras import needs_extra
+from spindle.mcp.client.health import HealthChecks
 from spindle.mcp.client.lifecycle import (
     FAILED_AFTER,
     ActiveConnection,
@@ -28,16 +29,14 @@ from spindle.mcp.client.tools import PreparedListing
 from spindle.mcp.spec import ServerSpec
 
 if TYPE_CHECKING:
+    from mcp.client.subscriptions import ServerEvent
     from mcp_types import Tool as ForeignTool
 
     from spindle.mcp.client.session import UpstreamSession
     from spindle.mcp.client.session_factory import SessionFactory
 
-HEALTH_SECONDS = 60.0
-"""Interval between health checks."""
 STABLE_SECONDS = 30.0
 """A server that ran this long, or served a call, starts with a fresh backoff when it is lost."""
-_PING_SECONDS = 10.0
 _CLOSE_SECONDS = 6.0
 _RESTARTED = "it was restarted"
 _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -51,7 +50,7 @@ _MAX_LISTING_SECONDS = 60.0
 
 
 class ListingHandler(Protocol):
-    """Takes the listings of a server's tools, in two steps: the first may run in a thread."""
+    """Takes the listings of a server's tools, in two steps: the first may run in a thread; lists everything else."""
 
     def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert what is new or changed."""
@@ -59,6 +58,14 @@ class ListingHandler(Protocol):
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes."""
+        ...
+
+    async def watch_features(self, live: ActiveConnection) -> None:
+        """List prompts and resources, now and after changes, while the server is connected."""
+        ...
+
+    def notice_change(self, event: "ServerEvent") -> None:
+        """Note that prompts or resources have changed."""
         ...
 
 
@@ -96,6 +103,7 @@ class UpstreamConnection:
         self._start_scope: anyio.CancelScope | None = None
         self._probe = True
         self._session_factory: SessionFactory | None = None
+        self.health = HealthChecks(spec, services.clock, self.calls, self.mark_lost)
 
     # --- for callers
 
@@ -268,7 +276,12 @@ class UpstreamConnection:
         if self._session_factory is None:
             factory = await anyio.to_thread.run_sync(load_session_factory)
             self._session_factory = factory(
-                self.spec, self.services, self.calls, tools_changed=self._mark_stale, warn=self.warn
+                self.spec,
+                self.services,
+                self.calls,
+                tools_changed=self._mark_stale,
+                feature_event=self._listings.notice_change,
+                warn=self.warn,
             )
         return self._session_factory
 
@@ -288,8 +301,8 @@ class UpstreamConnection:
             self._watch_link,
             self._refresh_listing,
             self._watch_listing,
-            self._tick,
-            self._run_health_checks,
+            self._listings.watch_features,
+            self.health.run,
         ):
             group.start_soon(start, live)
         self._version, self._error = session.protocol_version, None
@@ -368,31 +381,3 @@ class UpstreamConnection:
             if not await live.session.watch_tools(self._mark_stale):
                 return
             await self.services.clock.sleep(seconds)
-
-    async def _tick(self, live: ActiveConnection) -> None:
-        while True:
-            await self.services.clock.sleep(HEALTH_SECONDS)
-            live.health_check_due.set()
-
-    async def _run_health_checks(self, live: ActiveConnection) -> None:
-        while True:
-            await live.health_check_due.wait()
-            live.health_check_due = anyio.Event()
-            # While calls run it is not idle; if it hangs, they time out and request this check again.
-            if not len(self.calls) and not await self.is_responsive(live):
-                self.mark_lost(live, "it does not answer")
-
-    async def is_responsive(self, live: ActiveConnection) -> bool:
-        """Return whether the server answers a ping within the time limit."""
-        answered, reply = anyio.Event(), [False]
-
-        async def ask() -> None:
-            reply[0] = await live.session.ping()
-            answered.set()
-
-        if live.is_lost:
-            return False
-        live.group.start_soon(ask)
-        with anyio.move_on_after(min(_PING_SECONDS, self.spec.start_timeout_seconds)):
-            await answered.wait()
-        return reply[0] and not live.is_lost

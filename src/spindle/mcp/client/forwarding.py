@@ -17,6 +17,10 @@ from spindle.errors import InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
 from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.connection import UpstreamConnection
+from spindle.mcp.client.contents import map_result_uris
+from spindle.mcp.client.feature_lock import FeatureLock
+from spindle.mcp.client.features import KINDS as LIST_KINDS
+from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import Action, Content, RunningCall
@@ -31,6 +35,7 @@ from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from mcp.client.subscriptions import ServerEvent
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, ElicitRequestParams
     from mcp_types import Tool as ForeignTool
@@ -86,13 +91,23 @@ class UpstreamServer:
         services: ClientServices,
         *,
         on_tools_changed: "Callable[[UpstreamServer], None]",
+        on_features_changed: FeaturesChanged = lambda _features, _kind: None,
     ) -> None:
         self.spec = spec
         self.connection = UpstreamConnection(spec, services, self)
         self._services = services
         self.guard = DefinitionGuard(spec.name, services.lock, events=services.events, redactor=services.redactor)
         self._tools = ServerTools(spec, registry, self._warn, self.guard)
+        self.features = UpstreamFeatures(
+            self.connection,
+            services,
+            self._get_headers,
+            on_features_changed,
+            FeatureLock(self.guard, services.redactor),
+        )
+        """Its prompts and resources."""
         self._on_tools_changed = on_tools_changed
+        self._on_features_changed = on_features_changed
         self._listed: Sequence[ForeignTool] | None = None
 
     def status(self) -> ServerStatus:
@@ -113,6 +128,9 @@ class UpstreamServer:
         live = await self.connection.get_active()
         if live is None:
             return LockedServer()
+        for each in LIST_KINDS:
+            await self.features.refresh(each)
+        await self.features.lock.survey_apps(lambda uri: self.features.read(uri, ctx=ToolContext()))
         said: JsonObject = self._services.redactor.redact_value(live.session.describe_server())
         listed = {kind: self.guard.get_listing(kind).definitions for kind in KINDS}
         return LockedServer(
@@ -144,6 +162,17 @@ class UpstreamServer:
         """Check the latest listing again, since the lock was replaced."""
         if self._listed is not None:
             self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
+        self.features.lock.recheck()
+        self._on_features_changed(self.features, "prompts")
+        self._on_features_changed(self.features, "resources")
+
+    async def watch_features(self, live: ActiveConnection) -> None:
+        """List prompts and resources while the server is connected."""
+        await self.features.run(live)
+
+    def notice_change(self, event: "ServerEvent") -> None:
+        """Note that prompts or resources have changed."""
+        self.features.notice(event)
 
     def _make_tool(self, foreign: "ForeignTool", warn: Warn) -> Tool:
         shown = self._services.redactor.redact_value(foreign)
@@ -162,14 +191,17 @@ class UpstreamServer:
 
     async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
         name, seconds = self.spec.name, self.spec.timeout_seconds
-        callback = self._services.headers if self.spec.transport == "http" else None
         with anyio.move_on_after(seconds):
             try:
-                headers = await get_call_headers(callback, name, wanted.ctx, self._services.redactor)
+                headers = await self._get_headers(wanted.ctx)
             except UpstreamError as error:
                 return Err("execution_failed", f"Nothing was sent: {error}.", cause=error)
             return await self._call_with_retry(wanted, headers)
         return Err("timed_out", f"MCP server {name!r} did not answer within {seconds:g} s.")
+
+    async def _get_headers(self, ctx: ToolContext) -> dict[str, str]:
+        callback = self._services.headers if self.spec.transport == "http" else None
+        return await get_call_headers(callback, self.spec.name, ctx, self._services.redactor)
 
     async def _call_with_retry(self, upstream_call: UpstreamCall, headers: dict[str, str]) -> Ok | Err:
         lost = _LostConnection(is_undelivered=True, reason="")
@@ -242,7 +274,7 @@ class UpstreamServer:
     def _read(self, live: ActiveConnection, wanted: UpstreamCall, box: _PendingResult) -> Ok | Err | _LostConnection:
         if box.result is not None:
             live.has_served = True
-            return to_result(box.result, check_output=wanted.check_output)
+            return to_result(map_result_uris(box.result, self.features.uris), check_output=wanted.check_output)
         if box.error is None:
             return _LostConnection(is_undelivered=False, reason=live.reason)
         return self._translate_error(live, box.error)

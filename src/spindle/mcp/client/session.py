@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import anyio
 from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.client.subscriptions import ServerEvent, SubscriptionLost, listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -33,6 +33,7 @@ from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from spindle.json_types import JsonObject, JsonValue
+from spindle.mcp.client.feature_requests import FeatureRequests, get_event
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.running_calls import Action, Content
@@ -51,6 +52,8 @@ class SessionCallbacks:
     """Callbacks for what a server sends without being asked."""
 
     on_tools_changed: Callable[[], None]
+    on_feature_event: Callable[[ServerEvent], None]
+    """Called when prompts or resources have changed."""
     on_log: Callable[[str, str | None, JsonValue], None]
     """Level, logger, data."""
     on_invalid_message: Callable[[Exception], None]
@@ -74,6 +77,8 @@ class UpstreamSession:
     def __init__(self, session: ClientSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
+        self.features = FeatureRequests(session, self._answer_requests)
+        """The requests for prompts and resources."""
 
     @property
     def protocol_version(self) -> str | None:
@@ -235,6 +240,8 @@ async def open_session(
             callbacks.on_invalid_message(message)
         elif isinstance(message, ToolListChangedNotification):
             callbacks.on_tools_changed()
+        elif (event := get_event(message)) is not None:
+            callbacks.on_feature_event(event)
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
         callbacks.on_log(params.level, params.logger, params.data)

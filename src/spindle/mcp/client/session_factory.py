@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import anyio.to_thread
+from mcp.client.subscriptions import ServerEvent
 from mcp_types import ElicitRequestParams
 
 from spindle.events import Logged
@@ -32,12 +33,14 @@ class SessionFactory:
         calls: RunningCalls,
         *,
         tools_changed: Callable[[], None],
+        feature_event: Callable[[ServerEvent], None],
         warn: Callable[[str], None],
     ) -> None:
         self._spec = spec
         self._services = services
         self._calls = calls
         self._tools_changed = tools_changed
+        self._feature_event = feature_event
         self._warn = warn
         self._scratch = ScratchDirectory()
         self._has_warned = False
@@ -48,6 +51,7 @@ class SessionFactory:
         self._has_warned = False
         hooks = SessionCallbacks(
             on_tools_changed=self._tools_changed,
+            on_feature_event=self._feature_event,
             on_log=self._forward_log,
             on_invalid_message=self._warn_invalid_message,
             on_invalid_tool=lambda problem: self._warn(f"is only partly listed: {problem}"),

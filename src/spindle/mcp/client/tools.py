@@ -103,6 +103,7 @@ def _describe_problem(problem: Problem) -> str:
 
 
 TOOLSET = "mcp"
+_RESERVED = ("mcp__", "artifact_")
 _MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
@@ -137,9 +138,14 @@ class UpstreamCall:
 Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
 
 
-def full_name(server: str, tool: str) -> str:
-    """Return the registered name of a server's tool."""
-    return f"mcp__{server}__{tool}"
+def full_name(spec: ServerSpec, bare: str) -> str:
+    """Return the name of a server's tool or prompt here."""
+    return f"mcp__{spec.name}__{bare}" if spec.prefix else bare
+
+
+def is_reserved_name(name: str) -> bool:
+    """Return whether a name looks like one of another server, or of an artifact reader, so no server may take it."""
+    return name.startswith(_RESERVED)
 
 
 def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Availability, warn: Warn) -> Tool:
@@ -158,7 +164,7 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
 
     return Tool(
-        name=full_name(spec.name, bare),
+        name=full_name(spec, bare),
         description=_description(foreign),
         input_schema=rename_definitions(foreign.input_schema),
         handler=handler,
@@ -323,7 +329,9 @@ class ServerTools:
 
     def _find_holder(self, bare: str) -> str | None:
         """Return the problem if another tool has the name."""
-        name = full_name(self._spec.name, bare)
+        name = full_name(self._spec, bare)
+        if not self._spec.prefix and is_reserved_name(bare):
+            return f"its tool {quote_name(bare)} is left out: without a prefix, no name may start like that"
         holder = self._registry.entry(name)
         if holder is None or (holder.mcp_server, holder.mcp_tool) == (self._spec.name, bare):
             return None

@@ -1,7 +1,7 @@
 """`DefinitionGuard`: checks every listing of a server against the lock and withholds what was not accepted."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from spindle.events import Events, Warned
@@ -137,6 +137,16 @@ class DefinitionGuard:
         if state is not None:
             return state.checked.is_withheld(name)
         return self.policy.find(self.server) is not None or self.policy.unlocked == "quarantine"
+
+    def withhold(self, kind: DefinitionKind, name: str, reason: str) -> None:
+        """Withhold a definition of a locked server until its next listing, and report it."""
+        state = self._states.setdefault(
+            kind, _KindState(CheckedListing(listing=Listing(kind=kind), allowed=frozenset()))
+        )
+        state.checked = replace(state.checked, allowed=(state.checked.allowed or frozenset()) - {name})
+        each = WithheldDefinition(kind=kind, name=to_printable(name, _MAX_NAME), reason=reason)
+        state.withheld = (*(other for other in state.withheld if other.name != each.name), each)
+        self._report(state, list(state.withheld))
 
     def get_withheld(self) -> tuple[WithheldDefinition, ...]:
         """Return every definition in quarantine."""

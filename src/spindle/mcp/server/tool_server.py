@@ -19,6 +19,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
+from spindle.artifacts.spool import Spool
 from spindle.bridges import mcp as dialect
 from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome
@@ -27,6 +28,7 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.client.servers import McpServers
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
 from spindle.mcp.server.elicitation import approve_by_gate
@@ -35,6 +37,7 @@ from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
+from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -53,6 +56,7 @@ class ToolServer:
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
+    `upstream` are the servers whose prompts and resources are served too; what is too long of them is kept in `spool`.
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
 
     Raises:
@@ -77,6 +81,8 @@ class ToolServer:
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
         shared: "SharedRecords | None" = None,
+        upstream: McpServers | None = None,
+        spool: Spool | None = None,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -94,6 +100,8 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
+        self.features = None if upstream is None else self._build_features(upstream, spool)
+        """The prompts and resources of upstream servers; `None` without any."""
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         self._lists = ToolLists(structured=None if is_fenced else True)
         self._bus = InMemorySubscriptionBus()
@@ -104,7 +112,7 @@ class ToolServer:
 
     def _build_sdk(self, name: str, version: str, instructions: str | None) -> Server[Any]:
         pages = ListPages(self._find_list)
-        sdk: Server[Any] = Server(
+        sdk = GatewaySdk(
             name,
             version=version,
             instructions=instructions,
@@ -115,7 +123,10 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        add_offers(sdk, self._offers, self._taint_reader)
+        if self.features is None:
+            add_offers(sdk, self._offers, self._taint_reader)
+        else:
+            self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
         key = None if self._shared is None else self._shared.replica.key
@@ -123,6 +134,21 @@ class ToolServer:
         sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
         sdk.middleware.append(pages)
         return sdk
+
+    def _build_features(self, upstream: McpServers, spool: Spool | None) -> FeatureServer:
+        access = ClientAccess(
+            get_session=self._get_session,
+            get_conversation=lambda ctx: self._identify(ctx).conversation,
+            on_read=self._taint_reader,
+            keep=self._keep_artifact,
+            wait_until_ready=self._wait_until_ready,
+        )
+        budget = self._executor.budget
+        return FeatureServer(upstream.features, self._offers, access, self.load, budget=budget, spool=spool)
+
+    async def _wait_until_ready(self) -> None:
+        if self._tools_ready is not None:
+            await self._tools_ready.wait()
 
     @property
     def options(self) -> InitializationOptions:
@@ -344,12 +370,16 @@ class ToolServer:
 
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
         outcome = report_missing_capability(ctx, outcome)
+        await self._keep_artifact(session, outcome)
+        known = None if session.tool_list is None else session.tool_list.definitions
+        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
+        return types.CallToolResult.model_validate(result)
+
+    async def _keep_artifact(self, session: McpSession, outcome: CallOutcome) -> None:
+        """Let the client read the artifact of a call, if it has one."""
         if self._shared is not None and can_be_read_back(outcome):
             await self._shared.keep_artifact(session, outcome)
         if session.keep_artifact(outcome):
             await self._notify_clients([session])
             if self._shared is not None:
                 self._shared.replica.post("tools_changed", {"session": session.key})
-        known = None if session.tool_list is None else session.tool_list.definitions
-        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
-        return types.CallToolResult.model_validate(result)

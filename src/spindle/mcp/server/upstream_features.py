@@ -1,0 +1,276 @@
+"""Serves prompts and resources of upstream servers, and of `offers`, beside the tools. Read `FeatureServer.read`."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, Final, TypeAlias
+
+import mcp_types as types
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from spindle.artifacts.spool import Spool
+from spindle.calls import Call
+from spindle.errors import UpstreamError, UpstreamRefusedError
+from spindle.events import Events
+from spindle.execution.budget import Budget
+from spindle.json_types import JsonObject
+from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.feature_requests import InputAnswers
+from spindle.mcp.client.features import ListKind
+from spindle.mcp.server.call_load import CallLoad
+from spindle.mcp.server.content_budget import ContentBudget, Keep
+from spindle.mcp.server.feature_lists import FeatureLists
+from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.sessions import McpSession
+from spindle.tools.context import ToolContext
+from spindle.tools.filters import ToolFilter, allows_feature
+from spindle.trust.sanitise import sanitise
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""The code of the revisions before 2026-07-28, which uses that of invalid parameters."""
+
+ReadAnswer: TypeAlias = types.ReadResourceResult | types.InputRequiredResult
+GetAnswer: TypeAlias = types.GetPromptResult | types.InputRequiredResult
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientAccess:
+    """What the server knows about the sender of a request."""
+
+    get_session: Callable[[Context], McpSession]
+    get_conversation: Callable[[Context], str]
+    on_read: Callable[[Context], Awaitable[None]]
+    """Remembers that the client reads untrusted content."""
+    keep: Keep
+    """Makes an artifact readable for its client."""
+    wait_until_ready: Callable[[], Awaitable[None]]
+    """Waits until the upstream servers are connected."""
+
+
+class GatewaySdk(Server[Any]):
+    """A server of the SDK that declares prompts and resources only if there can be any."""
+
+    features: "FeatureServer | None" = None
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        """Return the capabilities that are true now; servers that are not connected yet may have any."""
+        options = notification_options
+        if self.features is not None:
+            options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        declared = super().get_capabilities(
+            options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        return declared if self.features is None else self.features.limit_capabilities(declared)
+
+
+class FeatureServer:
+    """The handlers for prompts and resources of all upstream servers and of `offers`."""
+
+    def __init__(
+        self,
+        catalog: UpstreamCatalog,
+        offers: Server[Any] | None,
+        access: ClientAccess,
+        load: CallLoad,
+        *,
+        budget: Budget,
+        spool: Spool | None,
+    ) -> None:
+        self.catalog = catalog
+        self._offers, self._access, self._load = offers, access, load
+        self._lists = FeatureLists(catalog, offers)
+        self._budget = ContentBudget(budget, Spool.memory() if spool is None else spool, access.keep)
+
+    def register(self, sdk: GatewaySdk) -> None:
+        """Add the handlers to a server."""
+        sdk.features = self
+        paged = types.PaginatedRequestParams
+        sdk.add_request_handler("prompts/list", paged, self._list_prompts)
+        sdk.add_request_handler("resources/list", paged, self._list_resources)
+        sdk.add_request_handler("resources/templates/list", paged, self._list_templates)
+        sdk.add_request_handler("resources/read", types.ReadResourceRequestParams, self.read)
+        sdk.add_request_handler("prompts/get", types.GetPromptRequestParams, self.get_prompt)
+        sdk.add_request_handler("completion/complete", types.CompleteRequestParams, self.complete)
+
+    def limit_capabilities(self, declared: types.ServerCapabilities) -> types.ServerCapabilities:
+        """Return the capabilities without those that neither an upstream server nor `offers` can have."""
+        missing: JsonObject = {}
+        for name, method in (
+            ("prompts", "prompts/list"),
+            ("resources", "resources/list"),
+            ("completions", "completion/complete"),
+        ):
+            if not self._can_have(name, method):
+                missing[name] = None
+        return declared.model_copy(update=missing)
+
+    def _can_have(self, name: Any, method: str) -> bool:
+        return self._find_offer(method) is not None or any(each.can_have(name) for each in self.catalog.servers)
+
+    def _find_offer(self, method: str) -> Callable[[Context, Any], Awaitable[Any]] | None:
+        entry = None if self._offers is None else self._offers.get_request_handler(method)
+        return None if entry is None else entry.handler
+
+    # --- lists
+
+    async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams) -> types.ListPromptsResult:
+        page, cursor = await self._get_page(ctx, "prompts", params)
+        return types.ListPromptsResult(prompts=page, next_cursor=cursor)
+
+    async def _list_resources(self, ctx: Context, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
+        page, cursor = await self._get_page(ctx, "resources", params)
+        return types.ListResourcesResult(resources=page, next_cursor=cursor)
+
+    async def _list_templates(
+        self, ctx: Context, params: types.PaginatedRequestParams
+    ) -> types.ListResourceTemplatesResult:
+        page, cursor = await self._get_page(ctx, "templates", params)
+        return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
+
+    async def _get_page(
+        self, ctx: Context, kind: ListKind, params: types.PaginatedRequestParams
+    ) -> tuple[list[Any], str | None]:
+        session = self._access.get_session(ctx)
+        await self._access.wait_until_ready()
+        return await self._lists.get_page(ctx, kind, session.filter, params.cursor)
+
+    # --- one of them
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> ReadAnswer:
+        """Read a resource: of an upstream server, or of `offers`."""
+        session, uri = self._access.get_session(ctx), params.uri
+        await self._access.wait_until_ready()
+        offered = self._find_offer("resources/read")
+        target = await self.catalog.find_resource(uri, session.filter, guess=offered is None)
+        if offered is not None and await self._is_offered(ctx, target, uri):
+            if allows_feature(session.filter, "resource", uri, None):
+                await self._access.on_read(ctx)
+                return await offered(ctx, params)
+            target = None
+        if target is None:
+            raise _build_not_found(ctx, uri)
+
+        async def send(tool_ctx: ToolContext, given: InputAnswers | None) -> ReadAnswer:
+            return await target.server.read(target.own_name, ctx=tool_ctx, given=given)
+
+        answer = await self._ask(ctx, session, params, target, send)
+        if not isinstance(answer, types.ReadResourceResult):
+            return answer
+        cap = target.server.spec.max_result_chars
+        return answer.model_copy(
+            update={"contents": await self._budget.fit_contents(answer.contents, session, max_chars=cap)}
+        )
+
+    async def _is_offered(self, ctx: Context, target: Target | None, uri: str) -> bool:
+        """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
+        if target is None:
+            return True
+        return any(getattr(each, "uri", None) == uri for each in await self._lists.list_offers(ctx, "resources"))
+
+    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> GetAnswer:
+        """Get a prompt: of `offers`, or of an upstream server."""
+        session, name = self._access.get_session(ctx), params.name
+        await self._access.wait_until_ready()
+        offered = self._find_offer("prompts/get")
+        if offered is not None and name in {each.name for each in await self._lists.list_offers(ctx, "prompts")}:
+            if not allows_feature(session.filter, "prompt", name, None):
+                raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
+            await self._access.on_read(ctx)
+            return await offered(ctx, params)
+        target = await self.catalog.find_prompt(name, session.filter)
+        if target is None:
+            raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
+
+        async def send(tool_ctx: ToolContext, given: InputAnswers | None) -> GetAnswer:
+            return await target.server.get_prompt(target.own_name, params.arguments, ctx=tool_ctx, given=given)
+
+        answer = await self._ask(ctx, session, params, target, send)
+        if not isinstance(answer, types.GetPromptResult):
+            return answer
+        cap = target.server.spec.max_result_chars
+        return answer.model_copy(
+            update={"messages": await self._budget.fit_messages(answer.messages, session, max_chars=cap)}
+        )
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Complete an argument of a prompt or resource template."""
+        session = self._access.get_session(ctx)
+        await self._access.wait_until_ready()
+        offered = self._find_offer("completion/complete")
+        target = await self.catalog.find_reference(params.ref, session.filter)
+        if target is None or not target.server.can_have("completions"):
+            if offered is not None and target is None and self._is_ref_allowed(params.ref, session.filter):
+                return await offered(ctx, params)
+            if target is None:
+                raise MCPError(types.INVALID_PARAMS, "No such prompt or resource template.")
+            return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
+        field = "name" if params.ref.type == "ref/prompt" else "uri"
+        own = params.model_copy(update={"ref": params.ref.model_copy(update={field: target.own_name}), "meta": None})
+
+        async def send(tool_ctx: ToolContext, _given: InputAnswers | None) -> types.CompleteResult:
+            return await target.server.complete(own, ctx=tool_ctx)
+
+        return await self._ask(ctx, session, params, target, send)
+
+    @staticmethod
+    def _is_ref_allowed(ref: Any, filter: ToolFilter | None) -> bool:
+        if ref.type == "ref/prompt":
+            return allows_feature(filter, "prompt", ref.name, None)
+        return allows_feature(filter, "resource", ref.uri, None)
+
+    async def _ask(
+        self,
+        ctx: Context,
+        session: McpSession,
+        params: Any,
+        target: Target,
+        send: "Callable[[ToolContext, InputAnswers | None], Awaitable[Any]]",
+    ) -> Any:
+        """Send a request of a client to an upstream server; errors of the server become errors of the protocol."""
+        conversation, spec = self._access.get_conversation(ctx), target.server.spec
+        if self._load.is_full(conversation):
+            raise MCPError(types.INTERNAL_ERROR, self._load.explain_full())
+        if not spec.trusted:
+            await self._access.on_read(ctx)
+        call_id, events = f"c_{token_hex(8)}", Events()
+        peer = CallClient(ctx, session, Call(call_id, ctx.method, {}), events)
+        tool_ctx = ToolContext(session.key, turn_id=call_id, events=events, open_gate=peer.open_gate, client=peer)
+        # On the newer protocol, a question is an answer, and the client sends the request again.
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        given: InputAnswers | None = None
+        if is_modern and peer.can("elicitation") and hasattr(params, "input_responses"):
+            given = InputAnswers(responses=params.input_responses, state=params.request_state)
+        with self._load.count(conversation):
+            try:
+                return await send(tool_ctx, given)
+            except UpstreamError as error:
+                raise _translate_error(ctx, error, getattr(params, "uri", None)) from error
+
+
+def _build_not_found(ctx: Context, uri: str) -> MCPError:
+    is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return MCPError(types.INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+
+
+def _translate_error(ctx: Context, error: UpstreamError, uri: str | None) -> MCPError:
+    data: JsonObject = {"server": error.server}
+    if uri is not None:
+        data["uri"] = uri
+    code = types.INTERNAL_ERROR
+    if isinstance(error, UpstreamRefusedError):
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        # Each revision has its own code for a resource that does not exist.
+        if uri is not None and error.rpc_code in (RESOURCE_NOT_FOUND, types.INVALID_PARAMS):
+            code = types.INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
+        elif error.rpc_code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
+            code = error.rpc_code
+    return MCPError(code, sanitise(str(error)), data)
