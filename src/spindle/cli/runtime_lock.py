@@ -33,7 +33,7 @@ async def watch_lock(config: Config, servers: "mcp.McpServers", report: Callable
     path = config.lock.path
     if path is None:
         return
-    seen = _stamp(path)
+    seen: tuple[int, ...] | None = () if servers.lock.file is not None else None  # it may have changed since the start
     while True:
         await anyio.sleep(WATCH_SECONDS)
         now = _stamp(path)
@@ -48,7 +48,7 @@ async def watch_lock(config: Config, servers: "mcp.McpServers", report: Callable
         except InvalidLockError as error:
             report(f"{error}; the earlier lock stays in force")
             continue
-        if policy.file is not None:
+        if policy.file is not None and policy != servers.lock:
             await servers.apply_lock(policy)
             report(f"{path} changed and is in force")
 

@@ -81,6 +81,7 @@ class McpServers:
             lock=LockPolicy() if lock is None else lock,
             client_name=client_name,
         )
+        self._lock = services.lock
         self._servers = [
             UpstreamServer(
                 spec,
@@ -185,8 +186,14 @@ class McpServers:
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
 
+    @property
+    def lock(self) -> LockPolicy:
+        """The lock in force."""
+        return self._lock
+
     async def apply_lock(self, policy: LockPolicy) -> None:
         """Use another lock from now on; the latest listings are checked against it at once."""
+        self._lock = policy
         for server in self._servers:
             server.guard.policy = policy
         for server in self._servers:
