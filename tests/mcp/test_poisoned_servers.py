@@ -5,11 +5,12 @@ A canary is put into every poison, together with a secret that the server was gi
 
 import json
 import logging
-import os
 import secrets
 import sqlite3
+import subprocess
 import sys
 import urllib.request
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from spindle import Events, Executor, Journal, ToolContext
-from spindle.cli.main import run
 from spindle.mcp import McpServers, ServerSpec, ToolServer
 from spindle.mcp.client.survey import ServerSurvey, survey_servers
 from spindle.mcp.lock import LockFile, LockPolicy, QuarantineWarning
 from tests.bounds import wait_until
 from tests.mcp.gateways import entry
-from tests.mcp.serving import serving
+from tests.mcp.serving import COMMAND, serving
 from tests.mcp.upstreams import IN_TIME, SERVERS, changed_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
@@ -203,67 +203,61 @@ def read_health(address: str, token: str | None) -> Any:
         return json.loads(answer.read())
 
 
-def test_six_poisoned_servers_behind_one_gateway(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+ALL_OFFERED = {f"mcp__{kind}__{name}" for kind, names in OFFERED.items() for name in names}
+
+
+def run_command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    chosen = ["--config", str(folder / "spindle.toml"), "--state", str(folder / "state")]
+    return subprocess.run(
+        [*COMMAND, *words, *chosen], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+async def use_gateway(address: str, token: str) -> list[str]:
+    """List the tools, call what is in quarantine, and return everything that was answered."""
+    async with (
+        create_mcp_http_client(headers={"Authorization": f"Bearer {token}"}) as http,
+        Client(streamable_http_client(address, http_client=http)) as client,
+    ):
+        listed = (await client.list_tools()).tools
+        answers = [
+            await client.call_tool(f"mcp__{kind}__{name}", {"path": "x"})
+            for kind, names in QUARANTINED.items()
+            for name in names
+        ]
+    assert all(answer.is_error for answer in answers)
+    assert {each.name for each in listed if each.name.startswith("mcp__")} == ALL_OFFERED
+    return [each.model_dump_json() for each in [*listed, *answers]]
+
+
+def test_six_poisoned_servers_behind_one_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     canary, secret, token = (f"{kind}-{secrets.token_hex(16)}" for kind in ("canary", "secret", "token"))
     monkeypatch.setenv("CANARY_SECRET", secret)
     monkeypatch.setenv("GATEWAY_TOKEN", token)
-    day = tmp_path / "day"
-    tables = [
-        entry(
-            kind,
-            [*PROGRAM, kind, "--day", str(day), "--canary", canary],
-            env_secrets={"CANARY_SECRET": "CANARY_SECRET"},
-        )
-        for kind in QUARANTINED
-    ]
-    config = tmp_path / "spindle.toml"
-    config.write_text("\n".join([*tables, '[profiles.all]\ntoken_env = "GATEWAY_TOKEN"\n']))
-    chosen = ["--config", str(config), "--state", str(tmp_path / "state")]
+    args, given = ["--day", str(tmp_path / "day"), "--canary", canary], {"CANARY_SECRET": "CANARY_SECRET"}
+    tables = [entry(kind, [*PROGRAM, kind, *args], env_secrets=given) for kind in QUARANTINED]
+    config = "\n".join([*tables, '[profiles.all]\ntoken_env = "GATEWAY_TOKEN"\n'])
+    (tmp_path / "spindle.toml").write_text(config)
 
-    assert run(["lock", *chosen]) == 1, "one of them answers clients differently"
-    assert run(["verify", *chosen]) == 1
-    day.touch()
-    assert run(["verify", *chosen]) == 1
-    capsys.readouterr()
-    assert run(["list", "--json", *chosen]) == 0
-    assert run(["doctor", "--json", *chosen]) in (0, 1)
-    sinks = list(capsys.readouterr())
-    assert {each["name"] for each in json.loads(sinks[0].splitlines()[0])["tools"]} == {
-        f"mcp__{kind}__{name}" for kind, names in OFFERED.items() for name in names
-    }
-
-    async def use(address: str) -> list[str]:
-        async with (
-            create_mcp_http_client(headers={"Authorization": f"Bearer {token}"}) as http,
-            Client(streamable_http_client(address, http_client=http)) as client,
-        ):
-            listed = (await client.list_tools()).tools
-            answers = [
-                await client.call_tool(f"mcp__{kind}__{name}", {"path": "x"})
-                for kind, names in QUARANTINED.items()
-                for name in names
-            ]
-        assert all(answer.is_error for answer in answers)
-        assert {each.name for each in listed if each.name.startswith("mcp__")} == {
-            f"mcp__{kind}__{name}" for kind, names in OFFERED.items() for name in names
-        }
-        return [each.model_dump_json() for each in [*listed, *answers]]
-
+    assert run_command(tmp_path, "lock").returncode == 1, "one of them answers clients differently"
+    (tmp_path / "day").touch()
+    assert run_command(tmp_path, "verify").returncode == 1
+    shown, checked = run_command(tmp_path, "list", "--json"), run_command(tmp_path, "doctor", "--json")
+    assert {each["name"] for each in json.loads(shown.stdout)["tools"]} == ALL_OFFERED
+    sinks = [shown.stdout, shown.stderr, checked.stdout, checked.stderr]
+    assert sum("quarantine" in each["name"] for each in json.loads(checked.stdout)["checks"]) == len(QUARANTINED)
     with serving(tmp_path) as (_, address):
         wait_until(lambda: all(each["state"] == "ready" for each in read_health(address, token)["servers"]))
-        sinks += anyio.run(use, address)
+        sinks += anyio.run(use_gateway, address, token)
         health, public = read_health(address, token), read_health(address, None)
 
     withheld = {each["name"]: {one["name"] for one in each["withheld"]} for each in health["servers"]}
     assert withheld == QUARANTINED
     assert set(public) == {"status"}
     sinks += [json.dumps(health), (tmp_path / "stderr.txt").read_text()]
-    with sqlite3.connect(tmp_path / "state" / "journal.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "state" / "journal.sqlite")) as database:
         sinks += database.iterdump()
     tags = "".join(chr(0xE0000 + ord(each)) for each in canary)
-    leaks = [each[:300] for each in sinks for word in (canary, secret, tags, json.dumps(tags)[1:-1]) if word in each]
-    assert leaks == []
+    words = (canary, secret, tags, json.dumps(tags)[1:-1])
+    assert [each[:300] for each in sinks if any(word in each for word in words)] == []
     assert secret not in (tmp_path / "spindle.lock").read_text()
-    assert os.environ["CANARY_SECRET"] == secret

@@ -1,6 +1,6 @@
 """A review of the servers against the lock, shared by `lock`, `diff` and `verify`: what changed, and how to show it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -14,7 +14,7 @@ from spindle.cli.options import build_unknown_error
 from spindle.cli.output import Output, Part, build_warning_events, show_progress
 from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.errors import CommandError
-from spindle.json_types import JsonObject, JsonValue
+from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple
 from spindle.mcp.client.survey import ServerSurvey, survey_servers
 from spindle.mcp.lock import (
     DefinitionChange,
@@ -25,6 +25,7 @@ from spindle.mcp.lock import (
     TextChange,
     change_to_json,
     compare_servers,
+    describe_origin,
     diff_definitions,
     reveal_hidden,
 )
@@ -84,7 +85,7 @@ class LockReview:
 
 def find_lock_path(config: Config, given: Path | None) -> Path:
     """Return the lock file to use."""
-    path = given.expanduser().absolute() if given is not None else config.lock.path
+    path = given.expanduser().absolute() if given is not None else config.lock
     if path is None:
         raise CommandError("no lock file is known here", exit_code=USAGE, hint="name one with --lock FILE")
     return path
@@ -112,7 +113,7 @@ def review_servers(config: Config, names: Sequence[str], path: Path, *, once: bo
 
             async def survey() -> list[ServerSurvey]:
                 return await survey_servers(
-                    wanted, secrets=secrets, events=events, origins=config.lock.origins, twice=not once
+                    wanted, secrets=secrets, events=events, origins=find_origins(config), twice=not once
                 )
 
             surveys = anyio.run(survey)
@@ -124,6 +125,19 @@ def review_servers(config: Config, names: Sequence[str], path: Path, *, once: bo
         if name not in specs and name not in disabled and (not names or name in names)
     ]
     return LockReview(path=path, lock=lock, servers=tuple(reviews))
+
+
+def find_origins(config: Config) -> dict[str, JsonObject]:
+    """Return the origin of each server as its file has it, so without the values of variables."""
+    return {name: _to_origin(entry) for name, entry in config.given_servers.items()}
+
+
+def _to_origin(entry: Mapping[str, JsonValue]) -> JsonObject:
+    command, args, url = entry.get("command"), entry.get("args"), entry.get("url")
+    if isinstance(url, str) and not isinstance(command, str):
+        return describe_origin(url=url)
+    words = [each for each in args if isinstance(each, str)] if is_list_or_tuple(args) else []
+    return describe_origin(command=command if isinstance(command, str) else "", args=words)
 
 
 def _review(survey: ServerSurvey, locked: LockedServer | None) -> ServerReview:

@@ -21,16 +21,15 @@ def read_lock_policy(config: Config) -> "lock.LockPolicy":
         InvalidConfigError: `mcp.lock` names a file that does not exist.
         InvalidLockError: The file is not a valid lock.
     """
-    settings = config.lock
-    file = None if settings.path is None else lock.LockFile.read(settings.path)
-    if file is None and settings.is_named:
-        raise config.error(("mcp", "lock"), f"{settings.path} does not exist; write it with `spindle lock`")
-    return lock.LockPolicy(file=file, unlocked=settings.unlocked)
+    file = None if config.lock is None else lock.LockFile.read(config.lock)
+    if file is None and config.lock_is_named:
+        raise config.error(("mcp", "lock"), f"{config.lock} does not exist; write it with `spindle lock`")
+    return lock.LockPolicy(file=file, unlocked=config.unlocked_servers)
 
 
 async def watch_lock(config: Config, servers: "mcp.McpServers", report: Callable[[str], None]) -> None:
     """Apply the lock file whenever it changes; one that is damaged or deleted leaves the current lock in force."""
-    path = config.lock.path
+    path = config.lock
     if path is None:
         return
     seen: tuple[int, ...] | None = () if servers.lock.file is not None else None  # it may have changed since the start

@@ -6,9 +6,8 @@ Loads nothing that runs calls, so that `list` starts quickly.
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from spindle import mcp
+from spindle import cli, mcp
 from spindle.cli.config.loader import Config
-from spindle.cli.runtime_lock import read_lock_policy
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.events import Events
@@ -63,7 +62,9 @@ async def start_servers(
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
-        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, lock=read_lock_policy(config))
+        mcp.McpServers(
+            specs, secrets=build_server_secret_lookup(config), events=events, lock=cli.read_lock_policy(config)
+        )
     )
 
     def warn(message: str) -> None:

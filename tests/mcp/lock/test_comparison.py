@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spindle.json_types import is_array, is_object
 from spindle.mcp.lock import (
     DefinitionChange,
     Listing,
@@ -58,7 +57,9 @@ def test_the_same_listing_has_no_changes_in_any_order(listed: list[Any], random:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all parts of a definition but its name."""
-    parts: Any = value.items() if is_object(value) else enumerate(value) if is_array(value) else ()
+    whole: Any = value
+    keys: Any = whole if hasattr(whole, "keys") else range(0 if isinstance(whole, (str, int)) else len(whole or ()))
+    parts = [(key, whole[key]) for key in keys]
     found = [] if not path or path == ("name",) else [path]
     return [*found, *(place for key, part in parts for place in places(part, (*path, key)))]
 
@@ -119,29 +120,31 @@ def tool(name: str, description: str = "Reads a file.", **more: Any) -> dict[str
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
-def told(changes: list[DefinitionChange]) -> list[tuple[str, str, str | None]]:
+def outline(changes: list[DefinitionChange]) -> list[tuple[str, str, str | None]]:
     return [(each.type, each.name, None if each.before is None else each.before.name) for each in changes]
 
 
 def test_a_new_name_for_removed_content_is_a_rename() -> None:
-    assert told(compare([tool("read", title="Read")], [tool("fetch", title="Fetch")])) == [("renamed", "fetch", "read")]
+    assert outline(compare([tool("read", title="Read")], [tool("fetch", title="Fetch")])) == [
+        ("renamed", "fetch", "read")
+    ]
 
 
 def test_a_rename_with_another_schema_is_found_by_its_description() -> None:
     after = tool("fetch", inputSchema={"type": "object", "properties": {"to": {"type": "string"}}})
 
-    assert told(compare([tool("read")], [after])) == [("renamed", "fetch", "read")]
+    assert outline(compare([tool("read")], [after])) == [("renamed", "fetch", "read")]
 
 
 def test_exchanged_names_are_two_renames() -> None:
     before = [tool("read", "Reads."), tool("delete", "Deletes.")]
     after = [tool("read", "Deletes."), tool("delete", "Reads.")]
 
-    assert told(compare(before, after)) == [("renamed", "delete", "read"), ("renamed", "read", "delete")]
+    assert outline(compare(before, after)) == [("renamed", "delete", "read"), ("renamed", "read", "delete")]
 
 
 def test_a_description_that_changed_in_place_is_not_a_rename() -> None:
-    assert told(compare([tool("a", "One.")], [tool("a", "Two.")])) == [("changed", "a", "a")]
+    assert outline(compare([tool("a", "One.")], [tool("a", "Two.")])) == [("changed", "a", "a")]
 
 
 def test_a_title_that_changed_alone_is_a_change() -> None:
@@ -151,8 +154,8 @@ def test_a_title_that_changed_alone_is_a_change() -> None:
 
 
 def test_a_name_that_is_listed_twice_with_different_definitions_is_unreadable() -> None:
-    assert told(compare([tool("a")], [tool("a"), tool("a", "Poison.")])) == [("unreadable", "a", "a")]
-    assert told(compare([tool("a")], [tool("a"), tool("a")])) == []
+    assert outline(compare([tool("a")], [tool("a"), tool("a", "Poison.")])) == [("unreadable", "a", "a")]
+    assert outline(compare([tool("a")], [tool("a"), tool("a")])) == []
 
 
 def deep() -> Any:

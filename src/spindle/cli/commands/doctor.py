@@ -26,7 +26,6 @@ from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, show_progress
-from spindle.cli.runtime_lock import read_lock_policy
 from spindle.cli.runtime_servers import (
     build_backends,
     build_secret_lookup,
@@ -276,7 +275,7 @@ async def check_servers(config: Config) -> list[Check]:
             return checks
         slowest = max(spec.start_timeout_seconds for spec in specs)
         secrets, events = build_server_secret_lookup(config), _discard_warnings()
-        lock = read_lock_policy(config)
+        lock = cli.read_lock_policy(config)
         async with mcp.McpServers(specs, secrets=secrets, events=events, lock=lock) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()

@@ -5,14 +5,13 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from pydantic import ValidationError
 
 from spindle.addresses import refuse_url
 from spindle.capabilities.withheld import OWN_FILES
 from spindle.cli.config.local_code import LocalCode
-from spindle.cli.config.lock_settings import LOCK_FILE, LockSettings, to_origin
 from spindle.cli.config.problems import SourceFile, build_error, explain_validation_error
 from spindle.cli.config.schema import (
     ConfigFile,
@@ -25,7 +24,7 @@ from spindle.cli.config.schema import (
     looks_like_secret,
 )
 from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
-from spindle.cli.config.schema_servers import McpSection, ServerEntry
+from spindle.cli.config.schema_servers import ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
     ImportedServers,
@@ -48,6 +47,7 @@ MakeError: TypeAlias = Callable[[tuple[str, ...], str], InvalidConfigError]
 
 _EXPANDED = ("command", "args", "env", "cwd", "url", "headers")
 """Keys of a server entry in which `${NAME}` is replaced by an environment variable."""
+_ORIGIN = {"command", "args", "url"}
 _HINT = "set it in the environment and write ${NAME}, or name it in env_secrets or header_secrets"
 
 
@@ -78,7 +78,12 @@ class Config:
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     trust: TrustSection = field(default_factory=TrustSection.model_construct)
     engine: EngineSection = field(default_factory=EngineSection.model_construct)
-    lock: LockSettings = field(default_factory=LockSettings)
+    lock: Path | None = None
+    """The lock file of the servers; `lock_is_named` if it must exist."""
+    lock_is_named: bool = False
+    unlocked_servers: Literal["offer", "quarantine"] = "offer"
+    given_servers: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, JsonObject], repr=False)
+    """The servers as the files have them, without the values of variables."""
     notes: tuple[str, ...] = ()
     """Warnings about imported files and plain-text passwords."""
     skipped: tuple[str, ...] = ()
@@ -126,13 +131,14 @@ def load_config(
     servers, left_out = reading.merge_servers(file, foreign)
     read = reading.build(path, file, state, servers)
     tls_key = None if file.server.tls_key is None else reading.base / os.path.expanduser(file.server.tls_key)  # noqa: PTH111 - never raises
-    lock = reading.read_lock(file.mcp, foreign)
-    for own in (path, read.state, read.secrets_file, tls_key, lock.path, *imported):
+    for own in (path, read.state, read.secrets_file, tls_key, read.lock, *imported):
         if own is not None:
             OWN_FILES.add(own)
+    given = {name: entry.model_dump(include=_ORIGIN) for name, entry in file.mcp.servers.items()}
+    given |= {name: entry for each in foreign for name, entry in each.servers.items()}
     notes = find_notes({"journal": file.journal, "storage": file.storage, "spool": file.spool, "engine": file.engine})
     notes += [note for each in foreign for note in each.notes]
-    return replace(read, notes=tuple(notes), skipped=left_out, accepted_code=code, lock=lock)
+    return replace(read, notes=tuple(notes), skipped=left_out, accepted_code=code, given_servers=given)
 
 
 def read_config(path: Path, trust: TrustStore | None = None) -> tuple[SourceFile, ConfigFile, LocalCode | None]:
@@ -255,26 +261,14 @@ class _ConfigBuilder:
             reach=reach,
             secrets_file=secrets_file,
             servers=servers,
+            lock=self.resolve_path(("mcp", "lock"), file.mcp.lock or "spindle.lock"),
+            lock_is_named=file.mcp.lock is not None,
+            unlocked_servers=file.mcp.unlocked_servers,
             profiles=file.profiles,
             profile=file.spindle.profile,
             server=file.server,
             trust=file.trust,
             engine=self._expand_engine(file.engine),
-        )
-
-    def read_lock(self, section: McpSection, imported: Sequence[ImportedServers]) -> LockSettings:
-        """Return where the lock is, and the origins of the servers as the files have them."""
-        given: dict[str, Mapping[str, JsonValue]] = {
-            name: entry.model_dump(include={"command", "args", "url"}) for name, entry in section.servers.items()
-        }
-        for each in imported:
-            given |= each.servers
-        path = self.base / LOCK_FILE if section.lock is None else self.resolve_path(("mcp", "lock"), section.lock)
-        return LockSettings(
-            path=path,
-            is_named=section.lock is not None,
-            unlocked=section.unlocked_servers,
-            origins={name: to_origin(entry) for name, entry in given.items()},
         )
 
     def _expand_engine(self, section: EngineSection) -> EngineSection:
