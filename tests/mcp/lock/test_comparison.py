@@ -2,7 +2,7 @@
 
 import copy
 import json
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -57,9 +57,11 @@ def test_the_same_listing_has_no_changes_in_any_order(listed: list[Any], random:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all parts of a definition but its name."""
-    whole: Any = value
-    keys: Any = whole if hasattr(whole, "keys") else range(0 if isinstance(whole, (str, int)) else len(whole or ()))
-    parts = [(key, whole[key]) for key in keys]
+    parts: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        parts = list(cast("dict[Any, Any]", value).items())
+    elif isinstance(value, list):
+        parts = list(enumerate(cast("list[Any]", value)))
     found = [] if not path or path == ("name",) else [path]
     return [*found, *(place for key, part in parts for place in places(part, (*path, key)))]
 
