@@ -42,6 +42,7 @@ SpindleError
 │   ├── InvalidLockError                  a lock file cannot be read or written, or was edited by hand
 │   ├── UnknownServerError                no MCP server has that name
 │   ├── UnknownFeatureError               no MCP server offers that prompt or resource here
+│   ├── InvalidOpenApiError               an OpenAPI description cannot be used
 │   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not match the schema
@@ -194,6 +195,7 @@ from spindle.errors.usage import InvalidLockError as InvalidLockError
 from spindle.errors.usage import InvalidMediaError as InvalidMediaError
 from spindle.errors.usage import InvalidMemoryError as InvalidMemoryError
 from spindle.errors.usage import InvalidMessageError as InvalidMessageError
+from spindle.errors.usage import InvalidOpenApiError as InvalidOpenApiError
 from spindle.errors.usage import InvalidRecordError as InvalidRecordError
 from spindle.errors.usage import InvalidReducerError as InvalidReducerError
 from spindle.errors.usage import InvalidRetrievableError as InvalidRetrievableError

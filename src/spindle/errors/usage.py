@@ -343,6 +343,12 @@ class UnknownFeatureError(UsageError):
         self.name = name
 
 
+class InvalidOpenApiError(UsageError):
+    """An OpenAPI description, or one of its operations, cannot be used."""
+
+    code = "E_INVALID_OPENAPI"
+
+
 class MissingExtraError(UsageError):
     """A feature requires a package that is not installed."""
 
