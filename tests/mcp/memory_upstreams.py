@@ -1,6 +1,6 @@
 """Upstream servers in this process: the SDK's own server behind the real client, without a process or a socket."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
 from spindle import Budget, Executor, Spool, ToolFilter
-from spindle.mcp import McpServers, ServerSpec, ToolServer
+from spindle.mcp import Clock, McpServers, ServerSpec, ToolServer
 from spindle.mcp.client.link import ErrorMarker
 from spindle.mcp.client.session_factory import SessionFactory
 from spindle.mcp.server.serve import propagate_changes
@@ -23,7 +23,14 @@ from tests.mcp.upstreams import IN_TIME, EventLog
 
 OLDER, NEWER = "2025-11-25", "2026-07-28"
 MODES = {OLDER: "legacy", NEWER: NEWER}
-"""How a client of the SDK is told to speak a revision."""
+"""The mode in which a client of the SDK speaks a revision."""
+
+
+@dataclass
+class Answer:
+    """What a server does instead of giving a text."""
+
+    give: Callable[[Any], Awaitable[Any]]
 
 
 @dataclass
@@ -45,6 +52,8 @@ class Upstream:
     subscribed: set[str] = field(default_factory=set[str])
     page_size: int = 1_000
     starts: int = 0
+    link: Any = None
+    """The link of the last start."""
     sdk: Server[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,11 +101,12 @@ class Upstream:
     async def _get_prompt(self, _ctx: Any, params: Any) -> Any:
         self.asked.append(("prompt", params.name))
         text = self.prompts.get(params.name)
-        if callable(text):
-            return await text(params)
+        if isinstance(text, Answer):
+            return await text.give(params)
         if not isinstance(text, str):
             raise types_error(types.INVALID_PARAMS, "no such prompt")
-        said = text.format(**(params.arguments or {}))
+        given: dict[str, str] = params.arguments or {}
+        said = text.format(**given)
         block = types.TextContent(type="text", text=said)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block)])
 
@@ -116,8 +126,8 @@ class Upstream:
         uri = str(params.uri)
         self.asked.append(("read", uri))
         content = self.resources.get(uri, f"generated {uri}" if self.templates else None)
-        if callable(content):
-            return await content(params)
+        if isinstance(content, Answer):
+            return await content.give(params)
         mime_type = self.mime_types.get(uri, "text/plain")
         if isinstance(content, str):
             contents: Any = types.TextResourceContents(uri=uri, mime_type=mime_type, text=content, _meta=self.meta)
@@ -185,6 +195,7 @@ class MemoryLink:
     async def open(self) -> AsyncGenerator[Any]:
         upstream = self._upstream
         upstream.starts += 1
+        upstream.link = self
         async with (
             create_client_server_memory_streams() as (mine, (incoming, outgoing)),
             anyio.create_task_group() as group,
@@ -209,6 +220,19 @@ class MemoryLink:
             group.cancel_scope.cancel()
 
 
+class StepClock:
+    """A clock that a test moves; its sleepers sleep in real time."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
 @dataclass
 class MemoryGateway:
     """A gateway in front of servers in this process."""
@@ -226,7 +250,7 @@ class MemoryGateway:
 
 @asynccontextmanager
 async def memory_servers(
-    monkeypatch: pytest.MonkeyPatch, upstreams: Mapping[str, Upstream], **specs: Any
+    monkeypatch: pytest.MonkeyPatch, upstreams: Mapping[str, Upstream], *, clock: Clock | None = None, **specs: Any
 ) -> AsyncGenerator[tuple[McpServers, EventLog]]:
     """Connect the client to servers in this process; `specs` has further settings by the name of a server."""
 
@@ -237,7 +261,8 @@ async def memory_servers(
     log = EventLog()
     made = [ServerSpec(name=name, command="memory", **specs.get(name, {})) for name in upstreams]
     with anyio.fail_after(IN_TIME):
-        async with McpServers(made, events=log.events, secrets=lambda name: f"value-of-{name}") as servers:
+        secrets = "value-of-{}".format
+        async with McpServers(made, events=log.events, secrets=secrets, clock=clock) as servers:
             await servers.ready()
             yield servers, log
 
@@ -250,14 +275,22 @@ async def memory_gateway(
     filter: ToolFilter | None = None,
     budget: Budget | None = None,
     specs: Mapping[str, Any] | None = None,
+    clock: Clock | None = None,
     **options: Any,
 ) -> AsyncGenerator[MemoryGateway]:
     """Serve servers in this process."""
-    async with memory_servers(monkeypatch, upstreams, **(specs or {})) as (servers, log):
+    async with memory_servers(monkeypatch, upstreams, clock=clock, **(specs or {})) as (servers, log):
         spool = Spool.memory()
         executor = Executor(servers.registry, spool=spool, budget=budget)
         server = ToolServer(
             executor, servers.registry, upstream=servers, spool=spool, filter_of=lambda _name: filter, **options
         )
-        async with propagate_changes(server, servers.on_change):
+
+        def on_change(fn: Callable[[], object]) -> Callable[[], None]:
+            def call() -> None:
+                fn()
+
+            return servers.on_change(call)
+
+        async with propagate_changes(server, on_change):
             yield MemoryGateway(servers, server, log)

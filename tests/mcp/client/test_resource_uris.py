@@ -1,7 +1,7 @@
 """Laws of the URIs that the gateway gives to resources of upstream servers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
@@ -16,6 +16,7 @@ URIS = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(NAMES, URIS, st.booleans())
 def test_a_uri_comes_back_as_it_was(server: str, uri: str, is_prefixed: bool) -> None:
     mapping = UriMapping(server, is_prefixed)
@@ -23,6 +24,7 @@ def test_a_uri_comes_back_as_it_was(server: str, uri: str, is_prefixed: bool) ->
     assert mapping.to_server(mapping.to_gateway(uri)) == uri
 
 
+@settings(max_examples=40)
 @given(NAMES, NAMES, URIS, URIS)
 def test_two_resources_never_get_the_same_uri(one: str, other: str, uri: str, another: str) -> None:
     is_same = UriMapping(one).to_gateway(uri) == UriMapping(other).to_gateway(another)
@@ -30,11 +32,13 @@ def test_two_resources_never_get_the_same_uri(one: str, other: str, uri: str, an
     assert is_same == ((one, uri) == (other, another))
 
 
+@settings(max_examples=40)
 @given(NAMES, NAMES, URIS)
 def test_a_uri_belongs_to_one_server_only(one: str, other: str, uri: str) -> None:
     assert (UriMapping(other).to_server(UriMapping(one).to_gateway(uri)) is not None) == (one == other)
 
 
+@settings(max_examples=40)
 @given(NAMES, URIS)
 def test_a_uri_of_a_server_has_one_form(server: str, uri: str) -> None:
     mapping = UriMapping(server)
@@ -43,6 +47,7 @@ def test_a_uri_of_a_server_has_one_form(server: str, uri: str) -> None:
     assert own is None or mapping.to_gateway(own) == uri
 
 
+@settings(max_examples=40)
 @given(NAMES, st.dictionaries(st.sampled_from(["path", "id"]), st.text(max_size=20), min_size=2))
 def test_a_template_expands_to_the_uri_of_what_it_expands_to_upstream(server: str, values: dict[str, str]) -> None:
     mapping = UriMapping(server)

@@ -24,7 +24,7 @@ _MAX_REPORTED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FeatureTarget:
     """Where a prompt or resource is found: its server, and the server's own name of it."""
 
     server: UpstreamFeatures
@@ -38,9 +38,9 @@ class UpstreamCatalog:
     belongs to the first.
     """
 
-    def __init__(self, servers: Sequence[UpstreamFeatures], events: Events) -> None:
+    def __init__(self, servers: Sequence[UpstreamFeatures] = (), events: Events | None = None) -> None:
         self.servers = servers
-        self._events = events
+        self._events = Events() if events is None else events
         self._listeners: dict[object, Callable[[ChangeKind], None]] = {}
         self._reported: set[tuple[str, str]] = set()
 
@@ -133,7 +133,7 @@ class UpstreamCatalog:
 
     # --- one of them
 
-    async def find_prompt(self, name: str, filter: ToolFilter | None = None) -> Target | None:
+    async def find_prompt(self, name: str, filter: ToolFilter | None = None) -> FeatureTarget | None:
         """Return where a prompt is found, if a filter allows it."""
         for is_retry in (False, True):
             if is_retry:
@@ -141,10 +141,12 @@ class UpstreamCatalog:
             found = next((each for each in self._merge("prompts") if each.name == name), None)
             if found is not None:
                 is_allowed = allows_feature(filter, "prompt", name, found.server)
-                return Target(self._get_server(found.server), found.own_name) if is_allowed else None
+                return FeatureTarget(self._get_server(found.server), found.own_name) if is_allowed else None
         return None
 
-    async def find_resource(self, uri: str, filter: ToolFilter | None = None, *, guess: bool = True) -> Target | None:
+    async def find_resource(
+        self, uri: str, filter: ToolFilter | None = None, *, guess: bool = True
+    ) -> FeatureTarget | None:
         """Return where a resource is found, if a filter allows it or a template that expands to it.
 
         With `guess`, the only server without a prefix also gets a URI that it does not list.
@@ -159,17 +161,17 @@ class UpstreamCatalog:
             owner = next((each for each in bare if each.is_listed(uri)), None)
             if owner is None and guess and len(bare) == 1:
                 owner = bare[0]
-            target = None if owner is None else Target(owner, uri)
+            target = None if owner is None else FeatureTarget(owner, uri)
         return target if target is not None and self._may_read(target, uri, filter) else None
 
-    def _find_by_form(self, uri: str) -> Target | None:
+    def _find_by_form(self, uri: str) -> FeatureTarget | None:
         for server in self.servers:
             own = server.uris.to_server(uri) if server.spec.prefix and server.spec.enabled else None
             if own is not None:
-                return Target(server, own)
+                return FeatureTarget(server, own)
         return None
 
-    def _may_read(self, target: Target, uri: str, filter: ToolFilter | None) -> bool:
+    def _may_read(self, target: FeatureTarget, uri: str, filter: ToolFilter | None) -> bool:
         name = target.server.spec.name
         if not target.server.may_read(target.own_name):
             return False
@@ -181,7 +183,7 @@ class UpstreamCatalog:
     def _get_server(self, name: str) -> UpstreamFeatures:
         return next(each for each in self.servers if each.spec.name == name)
 
-    async def find_reference(self, ref: Any, filter: ToolFilter | None = None) -> Target | None:
+    async def find_reference(self, ref: Any, filter: ToolFilter | None = None) -> FeatureTarget | None:
         """Return where the prompt or resource template of a completion request is found."""
         if ref.type == "ref/prompt":
             return await self.find_prompt(ref.name, filter)
@@ -192,7 +194,7 @@ class UpstreamCatalog:
             found = merged.get(ref.uri)
             if found is not None:
                 is_allowed = allows_feature(filter, "resource", found.name, found.server)
-                return Target(self._get_server(found.server), found.own_name) if is_allowed else None
+                return FeatureTarget(self._get_server(found.server), found.own_name) if is_allowed else None
         return None
 
     async def read_resource(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TRUST_KEY: Final = "spindle/trust"
 """The key of `_meta` that labels contents of untrusted servers."""
 _OWN_KEYS: Final = "spindle/"
+_PROTOCOL_KEYS: Final = "io.modelcontextprotocol/"
 _MAX_META_CHARS: Final = 32_000
 _MAX_META_DEPTH: Final = 20
 _MAX_MIME_CHARS: Final = 200
@@ -124,13 +125,20 @@ class ContentRules:
     def clean_read(self, result: "ReadResourceResult") -> "ReadResourceResult":
         """Return the answer to a read as clients get it."""
         contents = [self.clean_contents(each) for each in result.contents]
-        return result.model_copy(update={"contents": contents, "meta": self.clean_meta(result.meta, label=True)})
+        # What a client may read depends on its profile, so that a shared cache must not keep it.
+        update: JsonObject = {"cache_scope": "private", "meta": self._clean_result_meta(result.meta)}
+        return result.model_copy(update={"contents": contents, **update})
+
+    def _clean_result_meta(self, meta: JsonObject | None) -> JsonObject | None:
+        """Clean the metadata of a result; keys of the protocol are about the connection to the server."""
+        kept = {key: value for key, value in (meta or {}).items() if not key.startswith(_PROTOCOL_KEYS)}
+        return self.clean_meta(kept, label=True)
 
     def clean_prompt(self, result: "GetPromptResult") -> "GetPromptResult":
         """Return a prompt as clients get it."""
         messages = [each.model_copy(update={"content": self.clean_block(each.content)}) for each in result.messages]
         text = None if result.description is None else self.clean_text(result.description)
-        meta = self.clean_meta(result.meta, label=True)
+        meta = self._clean_result_meta(result.meta)
         return result.model_copy(update={"messages": messages, "description": text, "meta": meta})
 
 

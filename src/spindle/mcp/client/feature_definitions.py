@@ -50,36 +50,34 @@ class Feature:
         return "prompt" if self.kind == "prompt" else "resource"
 
 
-class InvalidFeatureError(ValueError):
-    """A definition cannot be offered; the message says why."""
-
-
-def build_feature(spec: ServerSpec, rules: ContentRules, definition: "Definition") -> Feature:
-    """Build a feature from a server's definition.
-
-    Raises:
-        InvalidFeatureError: It has a name or URI that cannot be used, or is too large.
-    """
+def build_feature(spec: ServerSpec, rules: ContentRules, definition: "Definition") -> Feature | str:
+    """Build a feature from a server's definition, or return why it cannot be offered."""
     kind, own = get_identity(definition)
     listed: JsonObject = definition.model_dump(mode="json", by_alias=True, exclude_none=True)
-    what = f"its {'resource template' if kind == 'template' else kind} {quote_name(own)} is left out"
-    if len(json.dumps(listed)) > MAX_DEFINITION_CHARS:
-        raise InvalidFeatureError(f"{what}: its definition is larger than {MAX_DEFINITION_CHARS} characters")
-    if rules.redactor.redact(own) != own:
-        masked = quote_name(rules.redactor.redact(own))
-        raise InvalidFeatureError(f"its {kind} {masked} is left out: its name contains a secret of this configuration")
+    problem = _find_problem(spec, rules, definition, listed)
+    if problem is not None:
+        what = "resource template" if kind == "template" else kind
+        return f"its {what} {quote_name(rules.redactor.redact(own))} is left out: {problem}"
     if kind == "prompt":
-        _check_prompt(definition, what, is_prefixed=spec.prefix)
         name, shown = full_name(spec, own), _show_prompt(definition, rules)
         shown = shown.model_copy(update={"name": name})
     else:
-        if not is_plain_uri(own):
-            raise InvalidFeatureError(f"{what}: its URI is too long, or contains invisible characters or model tokens")
         name = rules.uris.to_gateway(own)
         field = "uri_template" if kind == "template" else "uri"
         shown = _show_texts(definition, rules, ("name", "title", "description"))
         shown = shown.model_copy(update={field: name, "mime_type": _show_mime_type(definition)})
     return Feature(kind=kind, server=spec.name, own_name=own, name=name, listed=listed, shown=shown)
+
+
+def _find_problem(spec: ServerSpec, rules: ContentRules, definition: Any, listed: JsonObject) -> str | None:
+    kind, own = get_identity(definition)
+    if len(json.dumps(listed)) > MAX_DEFINITION_CHARS:
+        return f"its definition is larger than {MAX_DEFINITION_CHARS} characters"
+    if rules.redactor.redact(own) != own:
+        return "its name contains a secret of this configuration"
+    if kind == "prompt":
+        return _find_prompt_problem(definition, is_prefixed=spec.prefix)
+    return None if is_plain_uri(own) else "its URI is too long, or contains invisible characters or model tokens"
 
 
 def get_identity(definition: Any) -> tuple[Kind, str]:
@@ -93,15 +91,16 @@ def get_identity(definition: Any) -> tuple[Kind, str]:
     return "prompt", definition.name
 
 
-def _check_prompt(prompt: Any, what: str, *, is_prefixed: bool) -> None:
+def _find_prompt_problem(prompt: Any, *, is_prefixed: bool) -> str | None:
     arguments = prompt.arguments or ()
     for name in (prompt.name, *(each.name for each in arguments)):
         if not name or len(name) > _MAX_NAME or not name.isprintable() or sanitise(name) != name:
-            raise InvalidFeatureError(f"{what}: {quote_name(name)} is empty, too long, or has invisible characters")
+            return f"{quote_name(name)} is empty, too long, or has invisible characters or model tokens"
     if len(arguments) > _MAX_ARGUMENTS:
-        raise InvalidFeatureError(f"{what}: it has more than {_MAX_ARGUMENTS} arguments")
+        return f"it has more than {_MAX_ARGUMENTS} arguments"
     if not is_prefixed and is_reserved_name(prompt.name):
-        raise InvalidFeatureError(f"{what}: without a prefix, no name may start like that")
+        return "without a prefix, no name may start like that"
+    return None
 
 
 def _show_prompt(prompt: Any, rules: ContentRules) -> Any:

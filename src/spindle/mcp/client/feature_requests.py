@@ -35,7 +35,7 @@ AnswerQuestions: TypeAlias = Callable[[types.InputRequiredResult, Ask], Awaitabl
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """One page of a listing."""
 
     entries: Sequence[Entry]
@@ -70,27 +70,27 @@ class FeatureRequests:
     async def list_prompts(self) -> tuple[list[Entry], list[str]]:
         """Return the server's prompts, and the problems of the listing."""
 
-        async def turn(params: types.PaginatedRequestParams) -> Page:
+        async def turn(params: types.PaginatedRequestParams) -> ListingPage:
             page = await self._session.list_prompts(params=params)
-            return Page(page.prompts, page.next_cursor)
+            return ListingPage(page.prompts, page.next_cursor)
 
         return await read_pages(turn, "prompts")
 
     async def list_resources(self) -> tuple[list[Entry], list[str]]:
         """Return the server's resources, and the problems of the listing."""
 
-        async def turn(params: types.PaginatedRequestParams) -> Page:
+        async def turn(params: types.PaginatedRequestParams) -> ListingPage:
             page = await self._session.list_resources(params=params)
-            return Page(page.resources, page.next_cursor)
+            return ListingPage(page.resources, page.next_cursor)
 
         return await read_pages(turn, "resources")
 
     async def list_templates(self) -> tuple[list[Entry], list[str]]:
         """Return the server's resource templates, and the problems of the listing."""
 
-        async def turn(params: types.PaginatedRequestParams) -> Page:
+        async def turn(params: types.PaginatedRequestParams) -> ListingPage:
             page = await self._session.list_resource_templates(params=params)
-            return Page(page.resource_templates, page.next_cursor)
+            return ListingPage(page.resource_templates, page.next_cursor)
 
         return await read_pages(turn, "resource templates")
 
@@ -152,7 +152,7 @@ class FeatureRequests:
             yield events
 
 
-Turn: TypeAlias = Callable[[types.PaginatedRequestParams], Awaitable[Page]]
+Turn: TypeAlias = Callable[[types.PaginatedRequestParams], Awaitable[ListingPage]]
 
 
 async def read_pages(turn: Turn, what: str) -> tuple[list[Entry], list[str]]:

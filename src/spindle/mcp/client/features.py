@@ -15,7 +15,7 @@ from spindle.events import Logged
 from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
-from spindle.mcp.client.feature_definitions import Feature, InvalidFeatureError, Kind, build_feature
+from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
 from spindle.mcp.client.feature_lock import FeatureLock
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
@@ -112,19 +112,26 @@ class UpstreamFeatures:
             return False
         return self.declared is None or getattr(self.declared, kind) is not None
 
+    @property
+    def can_watch(self) -> bool:
+        """Whether the server has declared subscriptions to resources, or has not been connected yet."""
+        if self.declared is None:
+            return self.spec.enabled
+        return self.declared.resources is not None and bool(self.declared.resources.subscribe)
+
     async def refresh(self, kind: ListKind) -> None:
         """Read a listing again unless it is current; a server that is down keeps its last listing."""
         state = self._connection.status(tools=0).state
         if state not in ("idle", "ready"):  # an idle one is started on first use
             return
-        live = await self._connection.get_active()
-        if live is not None:
-            self.declared = live.session.features.capabilities
-        listing = self._listings[kind]
-        if live is None or (self._is_current(listing) and not listing.lock.locked()):
-            return
-        with anyio.move_on_after(LIST_WAIT_SECONDS):
-            await self._read_listing(listing)
+        seconds = LIST_WAIT_SECONDS + (self.spec.start_timeout_seconds if state == "idle" else 0)
+        with anyio.move_on_after(seconds):
+            live = await self._connection.get_active()
+            if live is not None:
+                self.declared = live.session.features.capabilities
+            listing = self._listings[kind]
+            if live is not None and (not self._is_current(listing) or listing.lock.locked()):
+                await self._read_listing(listing)
 
     def _is_current(self, listing: _Listing) -> bool:
         now = self._services.clock.now()
@@ -150,7 +157,7 @@ class UpstreamFeatures:
                 entries, problems = await self._requests.send(
                     lambda session, _ask: _list(session.features, listing.kind),
                     method=_METHODS[listing.kind],
-                    ctx=ToolContext(),
+                    ctx=None,
                 )
             except UpstreamError as error:
                 entries, problems = [], []
@@ -173,10 +180,9 @@ class UpstreamFeatures:
         features: dict[str, Feature] = {}
         templates: list[Any] = []
         for entry in entries:
-            try:
-                feature = build_feature(self.spec, self._rules, entry)
-            except InvalidFeatureError as error:
-                problems.append(str(error))
+            feature = build_feature(self.spec, self._rules, entry)
+            if isinstance(feature, str):
+                problems.append(feature)
                 continue
             if feature.own_name in features:
                 problems.append(f"it lists {feature.kind} {feature.own_name!r:.200} twice; the first is used")

@@ -34,7 +34,7 @@ _REQUEST_TIMEOUT = -32001
 
 
 @dataclass(eq=False)
-class _Pending(Generic[T]):
+class _PendingAnswer(Generic[T]):
     """The answer to one request, and the event that it is there."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -52,8 +52,10 @@ class UpstreamRequests:
         self._get_headers = get_headers
         self._spec = connection.spec
 
-    async def send(self, send: Send[T], *, method: str, ctx: ToolContext) -> T:
+    async def send(self, send: Send[T], *, method: str, ctx: ToolContext | None) -> T:
         """Send a request within the server's `timeout_seconds` and return its answer.
+
+        Without `ctx` the request is not made for a user and has no headers of one.
 
         Raises:
             UpstreamRefusedError: The server answered with an error.
@@ -66,13 +68,13 @@ class UpstreamRequests:
         except TimeoutError as error:
             raise self._error(f"did not answer {method} within {seconds:g} s") from error
 
-    async def _send_with_retry(self, send: Send[T], method: str, ctx: ToolContext) -> T:
-        headers = await self._get_headers(ctx)
+    async def _send_with_retry(self, send: Send[T], method: str, ctx: ToolContext | None) -> T:
+        headers = {} if ctx is None else await self._get_headers(ctx)
         for _ in range(2):
             live = await self._connection.get_active()
             if live is None:
                 break
-            pending = await self._run(live, send, RunningCall(self._spec.name, method, ctx, headers))
+            pending = await self._run(live, send, RunningCall(self._spec.name, method, ctx or ToolContext(), headers))
             if pending.answers:
                 live.has_served = True
                 return pending.answers[0]
@@ -80,9 +82,9 @@ class UpstreamRequests:
                 raise self._translate_error(live, pending.error, method)
         raise UpstreamError(self._connection.describe_absence(), server=self._spec.name)
 
-    async def _run(self, live: ActiveConnection, send: Send[T], call: RunningCall) -> _Pending[T]:
+    async def _run(self, live: ActiveConnection, send: Send[T], call: RunningCall) -> _PendingAnswer[T]:
         """Run the request in the owning task's group, so that a cancelled caller never waits for the server."""
-        pending = _Pending[T]()
+        pending = _PendingAnswer[T]()
 
         async def ask(params: "ElicitRequestParams") -> "tuple[Action, Content | None]":
             return await call.ask(self._services.redactor.redact_value(params), self._services.events)

@@ -1,7 +1,7 @@
 """Subscriptions to the resources of one upstream server, on both revisions of the protocol."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 MAX_WATCHED: Final = 2_000
 """Resources of one server that clients may be subscribed to at once."""
+_ACTIVE_SECONDS: Final = 5.0
 _RELISTEN_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 Notice = Callable[["ServerEvent"], None]
 
 
 class ResourceWatch:
-    """The resources of a server that somebody is subscribed to, by its own URIs.
+    """The resources of a server that clients are subscribed to, by its own URIs.
 
     The older protocol subscribes to each; the newer one has a stream, which is opened anew when they change.
     """
@@ -32,6 +33,8 @@ class ResourceWatch:
         self._changed = anyio.Event()
         self._listeners: dict[object, Callable[[str], None]] = {}
         self._subscribed: set[str] = set()
+        self._refused: set[str] = set()
+        self._settled = anyio.Event()
         self._has_ended = False
 
     def on_update(self, fn: Callable[[str], None]) -> Callable[[], None]:
@@ -54,7 +57,20 @@ class ResourceWatch:
         self._wanted[uri] -= 1
         if self._wanted[uri] <= 0:
             del self._wanted[uri]
+            self._refused.discard(uri)
             self._changed.set()
+
+    async def wait_until_active(self, uri: str) -> bool:
+        """Wait, but not for long, until the server knows of a subscription; return whether it did not refuse it."""
+        with anyio.move_on_after(_ACTIVE_SECONDS):
+            while uri not in self._subscribed and uri not in self._refused:
+                await self._settled.wait()
+        return uri not in self._refused
+
+    def _settle(self, subscribed: Iterable[str]) -> None:
+        self._subscribed = set(subscribed)
+        self._settled.set()
+        self._settled = anyio.Event()
 
     def notify(self, uri: str) -> None:
         """Report an update; that of a part of a resource is an update of the resource."""
@@ -70,7 +86,7 @@ class ResourceWatch:
         """
         requests = live.session.features
         declared = requests.capabilities
-        self._subscribed = set()
+        self._subscribed, self._refused = set(), set()
         if requests.is_modern:
             if _can_listen(declared):
                 await self._run_streams(live, notice, on_gap)
@@ -86,10 +102,12 @@ class ResourceWatch:
                 is_new = uri in self._wanted
                 try:
                     await (requests.subscribe(uri) if is_new else requests.unsubscribe(uri))
+                    self._refused.discard(uri)
                 except Exception as error:  # noqa: BLE001  a refused subscription must not end the others
                     if is_new:
+                        self._refused.add(uri)
                         self._connection.warn(f"refused a subscription: {describe_failure(error)}")
-                self._subscribed = self._subscribed | {uri} if is_new else self._subscribed - {uri}
+                self._settle(self._subscribed | {uri} if is_new else self._subscribed - {uri})
             await self._changed.wait()
 
     async def _run_streams(self, live: ActiveConnection, notice: Notice, on_gap: Callable[[], None]) -> None:
@@ -124,8 +142,12 @@ class ResourceWatch:
         is_open, scope = False, anyio.CancelScope()
         try:
             with scope:
-                async with live.session.features.listen(sorted(self._wanted) if can_watch else ()) as events:
+                wanted = sorted(self._wanted) if can_watch else []
+                async with live.session.features.listen(wanted) as events:
                     task_status.started(scope)
+                    honored = set(events.honored.resource_subscriptions or ())
+                    self._refused = set(wanted) - honored
+                    self._settle(honored)
                     is_open = True
                     async for event in events:
                         notice(event)

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.feature_definitions import get_identity
-from spindle.mcp.client.feature_requests import MAX_ENTRIES, Entry, Page, read_pages
+from spindle.mcp.client.feature_requests import MAX_ENTRIES, Entry, ListingPage, read_pages
 from spindle.mcp.client.features import ListKind
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.tool_list import MAX_CURSOR_CHARS, PAGE_SIZE
@@ -80,10 +80,10 @@ class FeatureLists:
             return []
         handler = entry.handler
 
-        async def turn(params: types.PaginatedRequestParams) -> Page:
+        async def turn(params: types.PaginatedRequestParams) -> ListingPage:
             page: Any = await handler(ctx, params)
             field = "resource_templates" if kind == "templates" else kind
-            return Page(getattr(page, field), page.next_cursor)
+            return ListingPage(getattr(page, field), page.next_cursor)
 
         found, _ = await read_pages(turn, kind)
         return found[:MAX_ENTRIES]

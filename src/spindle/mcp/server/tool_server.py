@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -28,11 +29,13 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
+from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
-from spindle.mcp.server.offers import add_offers
+from spindle.mcp.server.feature_changes import FeatureChanges
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
@@ -100,12 +103,12 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        self.features = None if upstream is None else self._build_features(upstream, spool)
-        """The prompts and resources of upstream servers; `None` without any."""
         # Without fences the client also gets raw structured values; with fences only those of trusted tools.
         self._lists = ToolLists(structured=None if is_fenced else True)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
+        self.features = self._build_features(upstream, spool)
+        """The prompts and resources of upstream servers and of `offers`."""
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
         if shared is not None:
             shared.replica.on("tools_changed", self._hear_of_change)
@@ -123,10 +126,7 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
-        if self.features is None:
-            add_offers(sdk, self._offers, self._taint_reader)
-        else:
-            self.features.register(sdk)
+        self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
         key = None if self._shared is None else self._shared.replica.key
@@ -135,20 +135,19 @@ class ToolServer:
         sdk.middleware.append(pages)
         return sdk
 
-    def _build_features(self, upstream: McpServers, spool: Spool | None) -> FeatureServer:
+    def _build_features(self, upstream: McpServers | None, spool: Spool | None) -> FeatureServer:
         access = ClientAccess(
             get_session=self._get_session,
             get_conversation=lambda ctx: self._identify(ctx).conversation,
             on_read=self._taint_reader,
-            keep=self._keep_artifact,
-            wait_until_ready=self._wait_until_ready,
+            is_ready=self._tools_ready,
+            load=self.load,
         )
-        budget = self._executor.budget
-        return FeatureServer(upstream.features, self._offers, access, self.load, budget=budget, spool=spool)
-
-    async def _wait_until_ready(self) -> None:
-        if self._tools_ready is not None:
-            await self._tools_ready.wait()
+        replica = None if self._shared is None else self._shared.replica
+        catalog = UpstreamCatalog() if upstream is None else upstream.features
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
+        budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
+        return FeatureServer(catalog, self._offers, access, changes, budget)
 
     @property
     def options(self) -> InitializationOptions:
@@ -172,11 +171,12 @@ class ToolServer:
         """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
         self._taint.forget(key)
+        self.features.changes.forget(key)
 
-    def add_session(self, caller: Caller, notify: Callable[[], Any]) -> None:
-        """Add the session of a client that has made no request here yet; `notify` tells it that its tools changed."""
+    def add_session(self, caller: Caller, peer: Connection) -> None:
+        """Add the session of a client that has made no request here yet; `peer` tells it of changes."""
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=True)
-        session.notify = notify
+        session.notify, session.peer = peer.send_tool_list_changed, peer
 
     async def tools_changed(self) -> None:
         """Notify every client, also of other replicas, that the list of tools has changed."""
@@ -239,7 +239,7 @@ class ToolServer:
         lists = caller.has_session
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            session.notify = ctx.session.send_tool_list_changed
+            session.notify, session.peer = ctx.session.send_tool_list_changed, ctx.session
         return session
 
     async def _taint_reader(self, ctx: Context) -> None:

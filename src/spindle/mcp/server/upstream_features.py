@@ -2,25 +2,26 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final, TypeAlias
 
+import anyio
 import mcp_types as types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from spindle.artifacts.spool import Spool
 from spindle.calls import Call
 from spindle.errors import UpstreamError, UpstreamRefusedError
 from spindle.events import Events
-from spindle.execution.budget import Budget
 from spindle.json_types import JsonObject
-from spindle.mcp.client.catalog import Target, UpstreamCatalog
+from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
 from spindle.mcp.server.call_load import CallLoad
-from spindle.mcp.server.content_budget import ContentBudget, Keep
+from spindle.mcp.server.content_budget import ContentBudget
+from spindle.mcp.server.feature_changes import FeatureChanges
 from spindle.mcp.server.feature_lists import FeatureLists
 from spindle.mcp.server.peer import CallClient, Context
 from spindle.mcp.server.sessions import McpSession
@@ -43,10 +44,14 @@ class ClientAccess:
     get_conversation: Callable[[Context], str]
     on_read: Callable[[Context], Awaitable[None]]
     """Remembers that the client reads untrusted content."""
-    keep: Keep
-    """Makes an artifact readable for its client."""
-    wait_until_ready: Callable[[], Awaitable[None]]
-    """Waits until the upstream servers are connected."""
+    is_ready: anyio.Event | None
+    """Set once the upstream servers are connected, or have failed to be."""
+    load: CallLoad
+
+    async def wait_until_ready(self) -> None:
+        """Wait until the upstream servers are connected."""
+        if self.is_ready is not None:
+            await self.is_ready.wait()
 
 
 class GatewaySdk(Server[Any]):
@@ -64,7 +69,7 @@ class GatewaySdk(Server[Any]):
     ) -> types.ServerCapabilities:
         """Return the capabilities that are true now; servers that are not connected yet may have any."""
         options = notification_options
-        if self.features is not None:
+        if self.features is not None and self.features.catalog.servers:
             options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         declared = super().get_capabilities(
             options, experimental_capabilities, extensions, protocol_version=protocol_version
@@ -80,26 +85,32 @@ class FeatureServer:
         catalog: UpstreamCatalog,
         offers: Server[Any] | None,
         access: ClientAccess,
-        load: CallLoad,
-        *,
-        budget: Budget,
-        spool: Spool | None,
+        changes: FeatureChanges,
+        budget: ContentBudget,
     ) -> None:
         self.catalog = catalog
-        self._offers, self._access, self._load = offers, access, load
+        self._offers, self._access, self._budget = offers, access, budget
         self._lists = FeatureLists(catalog, offers)
-        self._budget = ContentBudget(budget, Spool.memory() if spool is None else spool, access.keep)
+        self.changes = changes
 
     def register(self, sdk: GatewaySdk) -> None:
         """Add the handlers to a server."""
         sdk.features = self
         paged = types.PaginatedRequestParams
-        sdk.add_request_handler("prompts/list", paged, self._list_prompts)
-        sdk.add_request_handler("resources/list", paged, self._list_resources)
-        sdk.add_request_handler("resources/templates/list", paged, self._list_templates)
-        sdk.add_request_handler("resources/read", types.ReadResourceRequestParams, self.read)
-        sdk.add_request_handler("prompts/get", types.GetPromptRequestParams, self.get_prompt)
-        sdk.add_request_handler("completion/complete", types.CompleteRequestParams, self.complete)
+        handlers: dict[str, tuple[Any, Any]] = {
+            "prompts/list": (paged, self._list_prompts),
+            "prompts/get": (types.GetPromptRequestParams, self.get_prompt),
+            "resources/list": (paged, self._list_resources),
+            "resources/templates/list": (paged, self._list_templates),
+            "resources/read": (types.ReadResourceRequestParams, self.read),
+            "resources/subscribe": (types.SubscribeRequestParams, self._subscribe),
+            "resources/unsubscribe": (types.UnsubscribeRequestParams, self._unsubscribe),
+            "completion/complete": (types.CompleteRequestParams, self.complete),
+            "subscriptions/listen": (types.SubscriptionsListenRequestParams, self._listen),
+        }
+        for method, (params, handler) in handlers.items():
+            if self.catalog.servers or self._find_offer(method) is not None:
+                sdk.add_request_handler(method, params, handler)
 
     def limit_capabilities(self, declared: types.ServerCapabilities) -> types.ServerCapabilities:
         """Return the capabilities without those that neither an upstream server nor `offers` can have."""
@@ -111,6 +122,10 @@ class FeatureServer:
         ):
             if not self._can_have(name, method):
                 missing[name] = None
+        can_watch = any(each.can_watch for each in self.catalog.servers)
+        if "resources" not in missing and declared.resources is not None and not can_watch:
+            is_offered = self._find_offer("resources/subscribe") is not None
+            missing["resources"] = declared.resources.model_copy(update={"subscribe": is_offered})
         return declared.model_copy(update=missing)
 
     def _can_have(self, name: Any, method: str) -> bool:
@@ -170,7 +185,7 @@ class FeatureServer:
             update={"contents": await self._budget.fit_contents(answer.contents, session, max_chars=cap)}
         )
 
-    async def _is_offered(self, ctx: Context, target: Target | None, uri: str) -> bool:
+    async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
         if target is None:
             return True
@@ -221,6 +236,23 @@ class FeatureServer:
 
         return await self._ask(ctx, session, params, target, send)
 
+    async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        await self._access.wait_until_ready()
+        offered = self._find_offer("resources/subscribe")
+        ask = None if offered is None else partial(offered, ctx, params)
+        return await self.changes.subscribe(ctx, self._access.get_session(ctx), params.uri, ask)
+
+    async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        offered = self._find_offer("resources/unsubscribe")
+        ask = None if offered is None else partial(offered, ctx, params)
+        return await self.changes.unsubscribe(self._access.get_session(ctx), params.uri, ask)
+
+    async def _listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        session = self._access.get_session(ctx)
+        return await self.changes.listen(ctx, session, params, has_offers=self._offers is not None)
+
     @staticmethod
     def _is_ref_allowed(ref: Any, filter: ToolFilter | None) -> bool:
         if ref.type == "ref/prompt":
@@ -232,13 +264,14 @@ class FeatureServer:
         ctx: Context,
         session: McpSession,
         params: Any,
-        target: Target,
+        target: FeatureTarget,
         send: "Callable[[ToolContext, InputAnswers | None], Awaitable[Any]]",
     ) -> Any:
         """Send a request of a client to an upstream server; errors of the server become errors of the protocol."""
         conversation, spec = self._access.get_conversation(ctx), target.server.spec
-        if self._load.is_full(conversation):
-            raise MCPError(types.INTERNAL_ERROR, self._load.explain_full())
+        load = self._access.load
+        if load.is_full(conversation):
+            raise MCPError(types.INTERNAL_ERROR, load.explain_full())
         if not spec.trusted:
             await self._access.on_read(ctx)
         call_id, events = f"c_{token_hex(8)}", Events()
@@ -249,7 +282,7 @@ class FeatureServer:
         given: InputAnswers | None = None
         if is_modern and peer.can("elicitation") and hasattr(params, "input_responses"):
             given = InputAnswers(responses=params.input_responses, state=params.request_state)
-        with self._load.count(conversation):
+        with load.count(conversation):
             try:
                 return await send(tool_ctx, given)
             except UpstreamError as error:
