@@ -74,6 +74,7 @@ def test_a_lock_in_a_cloned_folder_starts_nothing(place: Place, spindle: Command
     assert not log.exists()
 
 
+@pytest.mark.slow
 def test_trust_shows_where_the_lock_is(place: Place, spindle: Command) -> None:
     place.configure('[mcp]\nlock = "other.lock"\n')
 
@@ -83,6 +84,7 @@ def test_trust_shows_where_the_lock_is(place: Place, spindle: Command) -> None:
     assert "other.lock" in ran.out
 
 
+@pytest.mark.slow
 def test_file_tools_cannot_change_the_lock(place: Place, spindle: Command) -> None:
     place.configure('[tools]\nkit = true\n[reach]\nroot = "."\nwrite = ["."]\n')
     write_lock(place.work / "spindle.lock")

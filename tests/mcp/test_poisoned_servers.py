@@ -139,6 +139,7 @@ async def test_a_poisoned_definition_reaches_no_client_and_no_sink(
     }
     called = {json.loads(line)["name"] for line in attack.log.read_text().splitlines()}
     assert called == OFFERED[kind], "a withheld tool was called"
+    # LINT: once `spindle.mcp.lint` is here, assert that it flags "hidden", "shadowing" and "schema" on the first day.
     attack.sinks += [record.getMessage() for record in caplog.records]
     assert attack.find_leaks() == []
 

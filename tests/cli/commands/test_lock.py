@@ -21,6 +21,7 @@ def read_result(text: str) -> Any:
     return json.loads(text)["servers"][0]
 
 
+@pytest.mark.slow
 def test_a_lock_is_written_beside_the_configuration_and_changes_are_accepted_when_named(
     place: Place, spindle: Command
 ) -> None:

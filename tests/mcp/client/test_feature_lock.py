@@ -12,7 +12,7 @@ from tests.mcp.memory_upstreams import NEWER, OLDER, MemoryGateway, Upstream, me
 
 pytestmark = pytest.mark.anyio
 
-BOTH = pytest.mark.parametrize("theirs", [OLDER, NEWER])
+BOTH = pytest.mark.parametrize("theirs", [OLDER, pytest.param(NEWER, marks=pytest.mark.slow)])
 
 
 def files(**more: Any) -> Upstream:
@@ -70,6 +70,7 @@ async def test_a_server_as_it_was_locked_is_served_whole(theirs: str, monkeypatc
     assert app.text == "<p>"
     assert prompt.messages
     assert withheld(gateway) == set()
+    assert gateway.log.warnings == []
 
 
 @BOTH

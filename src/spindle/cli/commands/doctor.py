@@ -279,6 +279,9 @@ async def check_servers(config: Config) -> list[Check]:
         async with mcp.McpServers(specs, secrets=secrets, events=events, lock=lock) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
+                await servers.features.list_prompts()  # the lock checks prompts and resources too
+                await servers.features.list_resources()
+                await servers.features.list_resource_templates()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]
             checks += [check for status in servers.status() for check in check_lock(status)]
     except SpindleError as error:

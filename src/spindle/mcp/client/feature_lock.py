@@ -137,7 +137,7 @@ class FeatureLock:
                 await read(uri)
         self._digests = None
         values = [{**listed[uri], _CONTENT: digests.get(uri)} for uri in found]
-        self._guard.apply(self._guard.check("app", values))
+        self._guard.record(self._guard.check("app", values))
 
 
 def is_app(uri: str) -> bool:

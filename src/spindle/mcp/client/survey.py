@@ -87,10 +87,10 @@ async def _describe_all(
 
 async def _describe(servers: McpServers, spec: ServerSpec) -> ServerSurvey:
     try:
-        with anyio.fail_after(spec.start_timeout_seconds + _SPARE_SECONDS):
+        with anyio.fail_after(spec.start_timeout_seconds + spec.timeout_seconds + _SPARE_SECONDS):
             found, unreadable = await servers.describe(spec.name)
     except TimeoutError:
-        return ServerSurvey(name=spec.name, error=f"it did not start within {spec.start_timeout_seconds:g} s")
+        return ServerSurvey(name=spec.name, error="it did not start and list everything in time")
     except SpindleError as error:
         return ServerSurvey(name=spec.name, error=str(error))
     return ServerSurvey(name=spec.name, found=found, unreadable=tuple(unreadable))

@@ -131,6 +131,10 @@ class DefinitionGuard:
         state.withheld = tuple(withheld)
         self._report(state, withheld)
 
+    def record(self, checked: CheckedListing) -> None:
+        """Make a checked listing the current one without a report: it was made for a lock file, not for clients."""
+        self._states.setdefault(checked.listing.kind, _KindState(checked)).checked = checked
+
     def is_withheld(self, kind: DefinitionKind, name: str) -> bool:
         """Return whether a definition must be neither shown nor used; what was never checked is withheld if locked."""
         state = self._states.get(kind)
