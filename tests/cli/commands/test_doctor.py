@@ -1,14 +1,17 @@
 """`spindle doctor`."""
 
 import json
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
 
 from spindle.cli.commands import doctor
-from spindle.cli.commands.doctor import check_extras, extras, suggest_home
+from spindle.cli.commands.doctor import check_extras, check_lock, extras, suggest_home
 from spindle.cli.main import FAILED, OK
 from spindle.mcp import ServerSpec
+from spindle.mcp.client.lifecycle import ServerStatus
+from spindle.mcp.lock import WithheldDefinition
 from tests.cli.conftest import Command, Place
 
 
@@ -121,3 +124,18 @@ def test_an_unusable_journal_is_reported(spindle: Command, place: Place, name: s
 )
 def test_a_server_that_is_fetched_at_each_start_gets_advice(spec: ServerSpec, is_advised: bool) -> None:
     assert ("HOME" in (suggest_home(spec) or "")) is is_advised
+
+
+def test_what_the_lock_withholds_is_a_warning_that_names_it() -> None:
+    held = tuple(WithheldDefinition(kind="tool", name=f"t{number}", reason="it is new") for number in range(7))
+    status = ServerStatus(name="a", state="ready", required=False, tools=0)
+
+    quiet = list(check_lock(status))
+    [unlocked] = check_lock(replace(status, locked=False))
+    [withheld] = check_lock(replace(status, locked=True, quarantined=7, withheld=held))
+
+    assert quiet == []
+    assert (unlocked.status, withheld.status) == ("warning", "warning")
+    assert "'t0': it is new" in withheld.detail
+    assert "2 more" in withheld.detail
+    assert "spindle diff a" in str(withheld.fix)
