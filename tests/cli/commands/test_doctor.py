@@ -9,8 +9,7 @@ import pytest
 from spindle.cli.commands import doctor
 from spindle.cli.commands.doctor import check_extras, check_lock, extras, suggest_home
 from spindle.cli.main import FAILED, OK
-from spindle.mcp import ServerSpec
-from spindle.mcp.client.lifecycle import ServerStatus
+from spindle.mcp import McpServers, ServerSpec
 from spindle.mcp.lock import WithheldDefinition
 from tests.cli.conftest import Command, Place
 
@@ -128,7 +127,7 @@ def test_a_server_that_is_fetched_at_each_start_gets_advice(spec: ServerSpec, is
 
 def test_what_the_lock_withholds_is_a_warning_that_names_it() -> None:
     held = tuple(WithheldDefinition(kind="tool", name=f"t{number}", reason="it is new") for number in range(7))
-    status = ServerStatus(name="a", state="ready", required=False, tools=0)
+    [status] = McpServers([ServerSpec(name="a", command="a")]).status()
 
     quiet = list(check_lock(status))
     [unlocked] = check_lock(replace(status, locked=False))
