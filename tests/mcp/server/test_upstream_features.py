@@ -190,7 +190,7 @@ async def test_texts_are_sanitised_labelled_and_without_secrets(monkeypatch: Any
         "ui": {"resourceUri": "ui://fs/a", "csp": {"d": ["https://a.example"]}},
         "spindle/trust": "untrusted",
     }
-    assert page.text.startswith("<mask>")
+    assert "mask>" in page.text
     assert got.messages[0].content.meta == {"spindle/trust": "untrusted"}
     assert got.meta["spindle/trust"] == "untrusted"
     assert listed.resources[0].meta == {"ui": {"resourceUri": "ui://fs/a", "csp": {"d": ["https://a.example"]}}}

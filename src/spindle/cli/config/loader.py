@@ -23,7 +23,7 @@ from spindle.cli.config.schema import (
     ToolsSection,
     looks_like_secret,
 )
-from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import OpenApiEntry, ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
@@ -79,6 +79,7 @@ class Config:
     """The default profile, for callers without one."""
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     trust: TrustSection = field(default_factory=TrustSection.model_construct)
+    lint: LintSection = field(default_factory=LintSection.model_construct)
     engine: EngineSection = field(default_factory=EngineSection.model_construct)
     lock: Path | None = None
     """The lock file of the servers; `lock_is_named` if it must exist."""
@@ -271,6 +272,7 @@ class _ConfigBuilder:
             profile=file.spindle.profile,
             server=file.server,
             trust=file.trust,
+            lint=file.lint,
             engine=self._expand_engine(file.engine),
         )
 

@@ -1,8 +1,8 @@
 """Schema of what `spindle serve` offers and to whom: `[profiles]`, `[trust]` and `[server]`."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from spindle.cli.config.schema_types import ConfigSection, Count, ObjectPath, Port, Seconds, Text, Texts
 
@@ -37,6 +37,13 @@ class TrustSection(ConfigSection):
     """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
 
 
+class LintSection(ConfigSection):
+    """`[lint]`: what `spindle lint` and the gateway do not report."""
+
+    ignore: Texts = ()
+    """Rules (`SP304`), families (`SP3`), or a rule for some tools: `SP104:server/tool`, with `*` for any text."""
+
+
 class ServerSection(ConfigSection):
     """`[server]`: how `spindle serve` listens."""
 
@@ -58,8 +65,18 @@ class ServerSection(ConfigSection):
     """For each token."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
+    metrics: bool = True
+    """Whether /metrics is served, with the extra `metrics`; it needs a token where tokens are configured."""
     fence: bool = True
     """Whether results are fenced as untrusted content."""
+    structured: bool = True
+    """Whether tools declare an `outputSchema` and return structured content."""
+    cache_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
+    """How long clients may keep lists of tools, prompts and resources; 0 for not at all."""
+    cache_scope: Literal["private", "public"] = "private"
+    """`public` if shared caches may keep them, which needs that there are no tokens."""
+    sse_path: Annotated[str, StringConstraints(pattern=r"^/[\w./-]*$")] | None = None
+    """Where clients of the older HTTP+SSE transport connect, such as `/sse`; off by default."""
     name: Text = "spindle"
     """The server name sent to clients."""
     offers: ObjectPath | None = None

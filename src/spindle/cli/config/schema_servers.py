@@ -30,13 +30,16 @@ class ServerEntry(ConfigSection):
     tools: Texts | None = None
     enabled: bool = True
     trusted: bool = False
+    sampling: bool = False
+    roots: bool = False
+    sse: bool | None = None
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets"),
+            "command": ("headers", "header_secrets", "sse"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
         }
         way = "url" if self.command is None else "command"

@@ -5,6 +5,7 @@ Read `run`, then `_live_once`: the life of one connection, top to bottom.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -241,14 +242,12 @@ class UpstreamConnection:
             return False
         live: ActiveConnection | None = None
         trouble: BaseException | None = None
-        words: Callable[[], str] = str
+        words: list[Callable[[], str]] = [str]
         seconds = self.spec.start_timeout_seconds
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
             self._start_scope = scope
             try:
-                async with sessions.open() as session:
-                    words = session.link.describe_exit
-                    await self._negotiate(session)
+                async with sessions.open(partial(self._negotiate, words)) as session:
                     listed = await self._read_listing(session)
                     scope.deadline = math.inf
                     async with anyio.create_task_group() as group:
@@ -266,10 +265,10 @@ class UpstreamConnection:
             return False
         if live is None:
             self._record_failure(
-                f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words()
+                f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words[0]()
             )
             return False
-        self._record_loss(live, words())
+        self._record_loss(live, words[0]())
         return live.has_served or self.services.clock.now() - live.connected_at >= STABLE_SECONDS
 
     async def _load_sessions(self) -> "SessionFactory":
@@ -285,7 +284,8 @@ class UpstreamConnection:
             )
         return self._session_factory
 
-    async def _negotiate(self, session: "UpstreamSession") -> None:
+    async def _negotiate(self, words: list[Callable[[], str]], session: "UpstreamSession") -> None:
+        words[0] = session.link.describe_exit
         try:
             await session.negotiate(probe=self._probe)
         except Exception:
@@ -378,6 +378,6 @@ class UpstreamConnection:
 
     async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
-            if not await live.session.watch_tools(self._mark_stale):
+            if not await live.session.watch_tools(self._mark_stale, self.services.clock.sleep):
                 return
             await self.services.clock.sleep(seconds)

@@ -161,9 +161,12 @@ def rewrite_meta(meta: JsonObject, map_uri: Callable[[str], str]) -> JsonObject:
 
 def map_result_uris(result: "CallToolResult", uris: UriMapping) -> "CallToolResult":
     """Return a tool's result with the URIs of resources in it mapped, so that a client can read them back."""
-    if not uris.is_prefixed or not any(block.type in ("resource", "resource_link") for block in result.content):
+    if not uris.is_prefixed:
         return result
-    return result.model_copy(update={"content": [_map_block_uri(block, uris) for block in result.content]})
+    changed: JsonObject = {"content": [_map_block_uri(block, uris) for block in result.content]}
+    if result.meta:
+        changed["meta"] = rewrite_meta(dict(result.meta), uris.to_gateway)
+    return result.model_copy(update=changed)
 
 
 def _map_block_uri(block: Any, uris: UriMapping) -> Any:

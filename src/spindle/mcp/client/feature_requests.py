@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from spindle.mcp.client.running_calls import Action, Content
+from spindle.mcp.client.upstream_questions import Answered, Question
 
 MAX_PAGES = 100
 MAX_ENTRIES = 2_000
@@ -29,7 +29,7 @@ _READ: TypeAdapter[ReadAnswer] = TypeAdapter(ReadAnswer)
 _GET: TypeAdapter[GetAnswer] = TypeAdapter(GetAnswer)
 
 
-Ask: TypeAlias = Callable[[types.ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
+Ask: TypeAlias = Callable[[Sequence[Question]], Awaitable[list[Answered]]]
 AnswerQuestions: TypeAlias = Callable[[types.InputRequiredResult, Ask], Awaitable[types.InputResponses | None]]
 """Answers the questions of a server, with a function that asks the user."""
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp_types import CompleteRequestParams, CompleteResult, ServerCapabilities
 
     from spindle.mcp.client.feature_requests import FeatureRequests, GetAnswer, InputAnswers, ReadAnswer
-    from spindle.mcp.client.session import AnswerElicitation, UpstreamSession
+    from spindle.mcp.client.session import AnswerQuestions, UpstreamSession
 
 ListKind: TypeAlias = Literal["prompts", "resources", "templates"]
 KINDS: Final[tuple[ListKind, ...]] = ("prompts", "resources", "templates")
@@ -294,7 +294,7 @@ class UpstreamFeatures:
         """
         seconds = self.spec.timeout_seconds + _SPARE_SECONDS
 
-        async def send(session: "UpstreamSession", ask: "AnswerElicitation") -> "ReadAnswer":
+        async def send(session: "UpstreamSession", ask: "AnswerQuestions") -> "ReadAnswer":
             if given is not None:
                 return await session.features.read(uri, given, seconds=seconds)
             return await session.features.answer_all(
@@ -321,7 +321,7 @@ class UpstreamFeatures:
         """
         seconds = self.spec.timeout_seconds + _SPARE_SECONDS
 
-        async def send(session: "UpstreamSession", ask: "AnswerElicitation") -> "GetAnswer":
+        async def send(session: "UpstreamSession", ask: "AnswerQuestions") -> "GetAnswer":
             if given is not None:
                 return await session.features.get_prompt(name, arguments, given, seconds=seconds)
             return await session.features.answer_all(

@@ -13,9 +13,9 @@ import anyio.to_thread
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
-from spindle.errors import InvalidToolError, UpstreamError
+from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import JsonObject, untyped
+from spindle.json_types import JsonObject, JsonValue, is_object, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.contents import map_result_uris
 from spindle.mcp.client.feature_lock import FeatureLock
@@ -23,8 +23,10 @@ from spindle.mcp.client.features import KINDS as LIST_KINDS
 from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
-from spindle.mcp.client.running_calls import Action, Content, RunningCall
+from spindle.mcp.client.running_calls import RunningCall
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool, to_definition
+from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
+from spindle.mcp.client_requests import Capability, can_ask
 from spindle.mcp.lock.definitions import KINDS, bound_facts
 from spindle.mcp.lock.lock_file import LockedServer
 from spindle.mcp.lock.quarantine import MAX_SHOWN, DefinitionGuard
@@ -37,7 +39,7 @@ from spindle.tools.registry import ToolRegistry
 if TYPE_CHECKING:
     from mcp.client.subscriptions import ServerEvent
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import CallToolResult, ElicitRequestParams
+    from mcp_types import CallToolResult
     from mcp_types import Tool as ForeignTool
 
 
@@ -46,6 +48,7 @@ _MAX_ERROR = 4_000
 _SPARE_SECONDS = 5.0
 """Extra time for the SDK's own timeout, so that the call's deadline expires first."""
 _REQUEST_TIMEOUT = -32001
+_MISSING_CAPABILITY = -32021
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,10 @@ class UpstreamServer:
             definitions={kind: listed[kind] for kind in KINDS if listed[kind]},
         )
 
+    def definitions(self) -> list[JsonObject]:
+        """Return the definitions of the last listing, not sanitised, with our own secrets masked."""
+        return [self._services.redactor.redact_value(each) for each in self._tools.get_listed()]
+
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
         if self._tools.retry():
@@ -232,7 +239,7 @@ class UpstreamServer:
         """Run the call in the owning task's group, so that a cancelled caller never waits for the server."""
         if live.is_lost:
             return _LostConnection(is_undelivered=True, reason=live.reason)
-        box, call = _PendingResult(), RunningCall(self.spec.name, wanted.tool, wanted.ctx, headers)
+        box, call = _PendingResult(), self._build_call(wanted, headers)
         try:
             live.group.start_soon(self._run, live, wanted, call, box)
         except RuntimeError:  # the group has just ended
@@ -246,11 +253,15 @@ class UpstreamServer:
                 live.health_check_due.set()
         return self._read(live, wanted, box)
 
+    def _build_call(self, wanted: UpstreamCall, headers: dict[str, str]) -> RunningCall:
+        spec = self.spec
+        return RunningCall(spec.name, wanted.tool, wanted.ctx, headers, spec.sampling, spec.roots)
+
     async def _run(
         self, live: ActiveConnection, upstream_call: UpstreamCall, call: RunningCall, box: _PendingResult
     ) -> None:
-        async def ask(params: "ElicitRequestParams") -> tuple[Action, Content | None]:
-            return await call.ask(self._services.redactor.redact_value(params), self._services.events)
+        async def ask(questions: Sequence[Question]) -> list[Answered]:
+            return await call.ask(self._services.redactor.redact_value(list(questions)), self._services.events)
 
         try:
             with box.scope, self.connection.calls.track(call):
@@ -265,6 +276,7 @@ class UpstreamServer:
                             upstream_call.tool
                         )
                     ),
+                    capabilities=describe_capabilities(call.ctx, sampling=self.spec.sampling, roots=self.spec.roots),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error
@@ -277,9 +289,9 @@ class UpstreamServer:
             return to_result(map_result_uris(box.result, self.features.uris), check_output=wanted.check_output)
         if box.error is None:
             return _LostConnection(is_undelivered=False, reason=live.reason)
-        return self._translate_error(live, box.error)
+        return self._translate_error(live, box.error, wanted.ctx)
 
-    def _translate_error(self, live: ActiveConnection, error: Exception) -> Err | _LostConnection:
+    def _translate_error(self, live: ActiveConnection, error: Exception, ctx: ToolContext) -> Err | _LostConnection:
         data = getattr(error, "error", None)
         if data is None:
             text = f"MCP server {self.spec.name!r} returned an invalid tool result."
@@ -297,10 +309,27 @@ class UpstreamServer:
                 pass
         if live.is_lost:
             return _LostConnection(is_undelivered=False, reason="its connection broke")
+        if data.code == _MISSING_CAPABILITY and (needed := _find_needed_capability(data.data)) is not None:
+            live.has_served = True
+            return self._build_capability_error(needed, ctx)
         if data.code == _REQUEST_TIMEOUT:
             return Err("timed_out", f"MCP server {self.spec.name!r} did not answer in time.")
         live.has_served = True
         return Err("execution_failed", f"MCP server {self.spec.name!r} answered with an error: {message}")
+
+    def _build_capability_error(self, needed: Capability, ctx: ToolContext) -> Err:
+        text = f"The MCP server {self.spec.name!r} needs a client that declares the capability {needed!r}."
+        if can_ask(ctx, needed):
+            text = f"The MCP server {self.spec.name!r} needs {needed}, which is not allowed in its configuration."
+            return Err("execution_failed", text)
+        return Err("execution_failed", text, cause=ClientCapabilityError(text, capability=needed))
+
+
+def _find_needed_capability(data: JsonValue) -> Capability | None:
+    """Return the capability of a client that a server misses, if it is one that a client of ours may have."""
+    needed = data.get("requiredCapabilities") if is_object(data) else None
+    known: tuple[Capability, ...] = ("elicitation", "sampling", "roots")
+    return next((name for name in known if is_object(needed) and name in needed), None)
 
 
 def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, redactor: Redactor) -> "ProgressFnT":

@@ -3,7 +3,7 @@
 They only read, so that sending one twice is harmless.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -13,17 +13,15 @@ from spindle.errors import UpstreamError, UpstreamRefusedError
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices
 from spindle.mcp.client.running_calls import RunningCall
+from spindle.mcp.client.upstream_questions import Answered, Question
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
-    from mcp_types import ElicitRequestParams
-
-    from spindle.mcp.client.running_calls import Action, Content
-    from spindle.mcp.client.session import AnswerElicitation, UpstreamSession
+    from spindle.mcp.client.session import AnswerQuestions, UpstreamSession
 
 T = TypeVar("T")
-Send = Callable[["UpstreamSession", "AnswerElicitation"], Awaitable[T]]
+Send = Callable[["UpstreamSession", "AnswerQuestions"], Awaitable[T]]
 """Sends one request over a session; questions that its server asks meanwhile are answered by the second argument."""
 
 GetHeaders = Callable[[ToolContext], Awaitable[dict[str, str]]]
@@ -74,7 +72,7 @@ class UpstreamRequests:
             live = await self._connection.get_active()
             if live is None:
                 break
-            pending = await self._run(live, send, RunningCall(self._spec.name, method, ctx or ToolContext(), headers))
+            pending = await self._run(live, send, self._build_call(method, ctx or ToolContext(), headers))
             if pending.answers:
                 live.has_served = True
                 return pending.answers[0]
@@ -82,12 +80,15 @@ class UpstreamRequests:
                 raise self._translate_error(live, pending.error, method)
         raise UpstreamError(self._connection.describe_absence(), server=self._spec.name)
 
+    def _build_call(self, method: str, ctx: ToolContext, headers: dict[str, str]) -> RunningCall:
+        return RunningCall(self._spec.name, method, ctx, headers, self._spec.sampling, self._spec.roots)
+
     async def _run(self, live: ActiveConnection, send: Send[T], call: RunningCall) -> _PendingAnswer[T]:
         """Run the request in the owning task's group, so that a cancelled caller never waits for the server."""
         pending = _PendingAnswer[T]()
 
-        async def ask(params: "ElicitRequestParams") -> "tuple[Action, Content | None]":
-            return await call.ask(self._services.redactor.redact_value(params), self._services.events)
+        async def ask(questions: Sequence[Question]) -> list[Answered]:
+            return await call.ask(self._services.redactor.redact_value(list(questions)), self._services.events)
 
         async def run() -> None:
             try:

@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, cast
 
+from spindle.bridges.structured_content import allow_any_root
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.mcp.client.definition_extras import collect_extras
+from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.lock.quarantine import CheckedListing, DefinitionGuard
 from spindle.mcp.spec import ServerSpec
-from spindle.text import shorten, to_printable
+from spindle.text import escape_invisible, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema.base import Problem
 from spindle.tools.schema.json_schema import RawSchema
+from spindle.trust.definitions import MAX_TITLE_CHARS, DefinitionTexts, sanitise_definition, sanitise_text
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -70,7 +74,7 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
         InvalidToolError: The schema is invalid, or validation would be too costly.
     """
     try:
-        validate = RawSchema(_of_any_value(schema), tool=tool).validate
+        validate = RawSchema(allow_any_root(dict(schema)), tool=tool).validate
     except InvalidToolError as error:
         reason = str(error.__cause__ or error)
         raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
@@ -88,15 +92,6 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
     return check
 
 
-def _of_any_value(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Move the root `type` into `allOf`: `RawSchema` requires an object at the root, a result may be any value."""
-    conditions = schema.get("allOf", [])
-    if "type" not in schema or not is_array(conditions):
-        return schema
-    rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**rest, "allOf": [*conditions, {"type": schema["type"]}]}
-
-
 def _describe_problem(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
     return f"{where}expected {problem.expected}, received {problem.received}"
@@ -104,7 +99,6 @@ def _describe_problem(problem: Problem) -> str:
 
 TOOLSET = "mcp"
 _RESERVED = ("mcp__", "artifact_")
-_MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
 Warn = Callable[[str], None]
@@ -152,10 +146,12 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     """Build a `Tool` from a server's definition; its annotations count only if the server is trusted.
 
     Raises:
-        InvalidToolError: Its input schema is invalid, or validation would be too costly.
+        InvalidToolError: Its input schema is invalid, validation would be too costly, or a name or value of its
+            contract hides something.
     """
-    bare = foreign.name
     check = _output_check_of(foreign, warn)
+    foreign = _sanitise(foreign if check is not None else foreign.model_copy(update={"output_schema": None}))
+    bare = foreign.name
     hints = foreign.annotations
     read_only = spec.trusted and hints is not None and hints.read_only_hint is True
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
@@ -189,16 +185,32 @@ def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
         return None
 
 
+def _sanitise(foreign: "ForeignTool") -> "ForeignTool":
+    """Return the definition with all texts sanitised, before anything of it is shown."""
+    clean = sanitise_definition(
+        DefinitionTexts(
+            name=foreign.name,
+            title=foreign.title,
+            description=foreign.description,
+            input_schema=foreign.input_schema,
+            output_schema=foreign.output_schema,
+        )
+    )
+    hints = foreign.annotations
+    if hints is not None and hints.title is not None:
+        hints = hints.model_copy(update={"title": sanitise_text(hints.title, MAX_TITLE_CHARS)})
+    texts = {each.name: getattr(clean, each.name) for each in fields(clean)}
+    return foreign.model_copy(update={**texts, "annotations": hints})
+
+
 def _description(foreign: "ForeignTool") -> str:
     text = foreign.description if (foreign.description or "").strip() else None
-    text = text or foreign.title or foreign.name
-    return shorten(text, _MAX_DESCRIPTION)
+    return text or foreign.title or foreign.name
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
-    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
-    if foreign.annotations is not None:
-        about["annotations"] = foreign.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    extras = collect_extras(foreign, UriMapping(spec.name, is_prefixed=spec.prefix))
+    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title, **extras}
     if is_checked:
         about["output_schema"] = foreign.output_schema
     return {key: value for key, value in about.items() if value is not None}
@@ -211,7 +223,7 @@ def to_definition(foreign: "ForeignTool") -> JsonObject:
 
 def quote_name(name: str) -> str:
     """Quote a server-provided name for a warning."""
-    return repr(to_printable(name, _MAX_NAME))
+    return repr(to_printable(escape_invisible(name), _MAX_NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +235,11 @@ class _Candidate:
     tool: Tool | None
     problem: str | None = None
     """Why it is not offered."""
+
+    @property
+    def was_withheld(self) -> bool:
+        """Whether the lock withheld it, so that it was not converted."""
+        return self.tool is None and self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +270,10 @@ class ServerTools:
     def __len__(self) -> int:
         return len(self._registered)
 
+    def get_listed(self) -> list[JsonObject]:
+        """Return the definitions of the last listing as the server wrote them: nothing in them is sanitised."""
+        return [json.loads(each.listed) for each in self._known.values()]
+
     def prepare(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool", Warn], Tool]) -> PreparedListing:
         """Convert what is new or changed in a listing; changes nothing, so it may run in a thread."""
         checked = self._guard.check("tool", [to_definition(each) for each in foreign])
@@ -263,10 +284,10 @@ class ServerTools:
         for bare, each in wanted.items():
             listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
             if checked.is_withheld(bare):
-                candidates[bare] = _Candidate("", None)
+                candidates[bare] = _Candidate(listed, None)
                 continue
             row = known.get(bare)
-            if row is not None and row.listed == listed:
+            if row is not None and row.listed == listed and not row.was_withheld:
                 candidates[bare] = row
                 continue
             try:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
@@ -21,7 +21,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
 from spindle.artifacts.spool import Spool
-from spindle.bridges import mcp as dialect
 from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome
 from spindle.errors import JournalError, UsageError
@@ -31,7 +30,9 @@ from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.servers import McpServers
+from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
+from spindle.mcp.server.call_results import CallResults
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
 from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
@@ -59,6 +60,7 @@ class ToolServer:
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
+    With `cache_seconds`, clients of the newer protocol may keep lists for so long; a `public` list is the same for all.
     `upstream` are the servers whose prompts and resources are served too; what is too long of them is kept in `spool`.
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
 
@@ -77,6 +79,9 @@ class ToolServer:
         filter_of: Callable[[str | None], ToolFilter | None] = lambda _profile: None,
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
+        is_structured: bool = True,
+        cache_seconds: float = 0,
+        cache_scope: Literal["public", "private"] = "private",
         working_dir: str | None = None,
         media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
@@ -94,6 +99,7 @@ class ToolServer:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
+        self._results = CallResults(max_chars=executor.budget.max_chars, media=media, is_fenced=is_fenced)
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
         self._shared = shared
@@ -103,8 +109,8 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
-        self._lists = ToolLists(structured=None if is_fenced else True)
+        self._lists = ToolLists(structured=is_structured)
+        self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self.features = self._build_features(upstream, spool)
@@ -125,6 +131,7 @@ class ToolServer:
             on_list_tools=pages.handle,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
+            cache_hints=self._cache_hints,
         )
         self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
@@ -142,12 +149,21 @@ class ToolServer:
             on_read=self._taint_reader,
             is_ready=self._tools_ready,
             load=self.load,
+            list_tools=self._list_tools_of,
         )
         replica = None if self._shared is None else self._shared.replica
         catalog = UpstreamCatalog() if upstream is None else upstream.features
         changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
         budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
         return FeatureServer(catalog, self._offers, access, changes, budget)
+
+    def _list_tools_of(self, ctx: Context, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        known = self._find_current_list(self._get_session(ctx))
+        names = known.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in known.entries if each.mcp_server == server
+        }
 
     @property
     def options(self) -> InitializationOptions:
@@ -372,8 +388,8 @@ class ToolServer:
         outcome = report_missing_capability(ctx, outcome)
         await self._keep_artifact(session, outcome)
         known = None if session.tool_list is None else session.tool_list.definitions
-        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
-        return types.CallToolResult.model_validate(result)
+        tool = session.get_registry(self._base).get(outcome.name)
+        return await self._results.build(outcome, tool, known, ctx.protocol_version)
 
     async def _keep_artifact(self, session: McpSession, outcome: CallOutcome) -> None:
         """Let the client read the artifact of a call, if it has one."""
