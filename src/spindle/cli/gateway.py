@@ -23,6 +23,7 @@ from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
 from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
+from spindle.cli.runtime_lock import watch_lock
 from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
@@ -61,6 +62,7 @@ async def over_stdio(config: Config, profile: str | None) -> None:
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_watch_lock, runtime)
             tasks.start_soon(_lint_upstream, runtime)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
@@ -111,6 +113,7 @@ async def over_http(
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_watch_spool, runtime, spool_problems)
+            tasks.start_soon(_watch_lock, runtime)
             tasks.start_soon(_limit_spool, runtime, server)
             tasks.start_soon(_lint_upstream, runtime)
             await serve_http(
@@ -129,6 +132,11 @@ async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
     max_bytes = runtime.config.retention.max_bytes
     if max_bytes is not None:
         await limit_spool(server, runtime.spool, max_bytes=max_bytes, events=runtime.events)
+
+
+async def _watch_lock(runtime: Runtime) -> None:
+    if runtime.servers is not None:
+        await watch_lock(runtime.config, runtime.servers, print_message)
 
 
 async def _lint_upstream(runtime: Runtime) -> None:
@@ -155,7 +163,8 @@ def _print_upstream(runtime: Runtime) -> None:
     out = Output(sys.stderr)
     for each in [] if runtime.servers is None else runtime.servers.status():
         if each.state == "ready":
-            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+            held = f", {each.quarantined} in quarantine: see `spindle diff`" if each.quarantined else ""
+            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}{held}")
     sys.stderr.flush()
 
 
@@ -261,7 +270,7 @@ async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
 def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
     servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
-    listed = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    listed = [{name: value for name, value in asdict(each).items() if value not in (None, ())} for each in servers]
     # Calls are still answered without a spool, so it does not make the gateway fail.
     spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
     status = "failing" if is_failing else "ok"

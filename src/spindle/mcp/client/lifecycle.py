@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import SpindleError
 from spindle.events import Events
+from spindle.mcp.lock.quarantine import LockPolicy, WithheldDefinition
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
@@ -123,6 +124,10 @@ class ClientServices:
     """Returns the extra headers of a call over HTTP."""
     changed: Callable[[], None]
     """Called when tools or the state of a server changed."""
+    lock: LockPolicy = field(default_factory=LockPolicy)
+    """What the servers may offer."""
+    client_name: str = "spindle"
+    """The name under which this client introduces itself."""
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]
@@ -144,6 +149,12 @@ class ServerStatus:
     protocol_version: str | None = None
     reach: "ServerReach | None" = None
     """What a server over stdio can reach; `None` until it was started."""
+    locked: bool | None = None
+    """Whether the server is in the lock file; `None` without one."""
+    quarantined: int = 0
+    """Number of definitions that are withheld, because they changed or are new since the server was locked."""
+    withheld: tuple[WithheldDefinition, ...] = ()
+    """The first of them."""
 
 
 _MAX_WORDS = 500

@@ -91,7 +91,8 @@ class SessionFactory:
             can_sample=self._spec.sampling,
             can_list_roots=self._spec.roots,
         )
-        opened = open_session(link, hooks, seconds=self._spec.start_timeout_seconds)
+        seconds, name = self._spec.start_timeout_seconds, self._services.client_name
+        opened = open_session(link, hooks, seconds=seconds, client_name=name)
         session = await stack.enter_async_context(opened)
         self._warn_of_reach()
         await negotiate(session)
