@@ -61,7 +61,7 @@ class ServerSpec:
     sse: bool | None = None
     """Whether to connect over the older HTTP+SSE transport; by default if the server does not understand the newer."""
     roots: bool = False
-    """Whether it is told the roots of clients; otherwise it gets an empty list."""
+    """Whether it receives the roots of clients; otherwise it gets an empty list."""
 
     def __post_init__(self) -> None:
         self._check_name()
