@@ -185,7 +185,7 @@ class MemoryLink:
     """A link to a server in this process."""
 
     def __init__(self, upstream: Upstream) -> None:
-        self.error_marker, self.broken = ErrorMarker(), anyio.Event()
+        self.error_marker, self.broken, self.is_older = ErrorMarker(), anyio.Event(), False
         self._upstream = upstream
 
     def describe_exit(self) -> str:
