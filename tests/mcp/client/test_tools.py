@@ -8,7 +8,7 @@ from mcp.client.client import Client
 
 from spindle import Err, Executor, Ok, ToolFilter
 from spindle.errors import InvalidServerSpecError, InvalidToolError
-from spindle.mcp import ToolServer
+from spindle.mcp import ToolServer, ToolSettings
 from spindle.mcp.client.tools import build_output_check, rename_definitions
 from spindle.tools import RawSchema
 from tests.mcp.gateways import text_of
@@ -181,6 +181,30 @@ async def test_only_the_tools_that_are_wanted_are_offered_and_a_missing_one_is_w
         assert [tool.name for tool in servers.registry] == ["mcp__h__ok"]
 
     assert received.warned_of("'nobody'")
+
+
+async def test_settings_of_single_tools_apply_and_a_hidden_tool_is_neither_shown_nor_callable() -> None:
+    received = EventLog()
+    settings = {
+        "*": ToolSettings(hidden=True, timeout_seconds=9),
+        "ok": ToolSettings(hidden=False, requires_approval=True, max_result_chars=60_000),
+        "hang": ToolSettings(hidden=False, timeout_seconds=0.05),
+        "nobody": ToolSettings(hidden=False),
+    }
+    async with connected(hostile(tool_settings=settings), events=received.events) as servers:
+        tools = {tool.name: tool for tool in servers.registry}
+        slow = await call(servers, "mcp__h__hang")
+        hidden = await call(servers, "mcp__h__crash")
+
+    assert tools.keys() == {"mcp__h__ok", "mcp__h__hang"}
+    ok, hang = tools["mcp__h__ok"], tools["mcp__h__hang"]
+    assert (ok.requires_approval, ok.timeout_seconds, ok.max_result_chars) == (True, 9, 60_000)
+    assert (hang.requires_approval, hang.timeout_seconds, hang.max_result_chars) == (False, 0.05, 50_000)
+    assert [each.result.code for each in (slow, hidden) if isinstance(each.result, Err)] == [
+        "timed_out",
+        "not_available",
+    ]
+    assert received.warned_of("'nobody'", "settings")
 
 
 async def test_the_registry_follows_what_the_server_lists_and_leaves_the_rest_alone() -> None:

@@ -345,6 +345,11 @@ class _ConfigBuilder:
             except UsageError as problem:
                 raise error((*key, "cwd"), str(problem)) from None
             changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
+        for name in ("read", "write"):
+            try:
+                changed[name] = tuple(str(expand_path(each, base, self.environ)) for each in getattr(entry, name))
+            except (UsageError, RuntimeError) as problem:
+                raise error((*key, name), str(problem)) from None
         return entry.model_copy(update=changed)
 
     def _expand_value(self, value: JsonValue) -> JsonValue:

@@ -192,12 +192,12 @@ class UpstreamServer:
         self._services.events.warn(f"MCP server {self.spec.name!r}: {clean}", source="mcp")
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
-        """Send one call and return its result without our credentials, within the server's `timeout_seconds`."""
+        """Send one call and return its result without our credentials, within the tool's timeout."""
         result = await self._call_in_time(wanted)
         return redact_result(HandlerResult(result), self._services.redactor).result
 
     async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
-        name, seconds = self.spec.name, self.spec.timeout_seconds
+        name, seconds = self.spec.name, wanted.timeout_seconds
         with anyio.move_on_after(seconds):
             try:
                 headers = await self._get_headers(wanted.ctx)
@@ -268,7 +268,7 @@ class UpstreamServer:
                 box.result = await live.session.call(
                     upstream_call.tool,
                     upstream_call.args,
-                    seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
+                    seconds=upstream_call.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
                     may_repeat=lambda listed: (

@@ -16,6 +16,7 @@ from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
+    from spindle.mcp.client.confinement import ServerReach
     from spindle.mcp.client.session import UpstreamSession
 
 
@@ -146,6 +147,8 @@ class ServerStatus:
     restarts: int = 0
     """How often it was restarted after it had been ready."""
     protocol_version: str | None = None
+    reach: "ServerReach | None" = None
+    """What a server over stdio can reach; `None` until it was started."""
     locked: bool | None = None
     """Whether the server is in the lock file; `None` without one."""
     quarantined: int = 0

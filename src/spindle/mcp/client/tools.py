@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from spindle.bridges.structured_content import allow_any_root
@@ -13,6 +13,7 @@ from spindle.mcp.client.definition_extras import collect_extras
 from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.lock.quarantine import CheckedListing, DefinitionGuard
 from spindle.mcp.spec import ServerSpec
+from spindle.mcp.tool_settings import get_tool_settings, list_unknown
 from spindle.text import escape_invisible, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
@@ -127,6 +128,7 @@ class UpstreamCall:
     is_repeatable: bool
     """Whether the call may be sent twice: its tool is known to be idempotent."""
     check_output: OutputCheck | None
+    timeout_seconds: float = 60
 
 
 Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
@@ -152,12 +154,16 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     check = _output_check_of(foreign, warn)
     foreign = _sanitise(foreign if check is not None else foreign.model_copy(update={"output_schema": None}))
     bare = foreign.name
+    settings = get_tool_settings(spec.tool_settings, bare)
     hints = foreign.annotations
     read_only = spec.trusted and hints is not None and hints.read_only_hint is True
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
 
+    seconds = settings.timeout_seconds or spec.timeout_seconds
+
     async def handler(args: JsonObject, ctx: ToolContext, _meta: object) -> Ok | Err:
-        return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
+        wanted = UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check)
+        return await forward(replace(wanted, timeout_seconds=seconds))
 
     return Tool(
         name=full_name(spec, bare),
@@ -167,9 +173,10 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         meta={"mcp": _about(spec, foreign, is_checked=check is not None)},
         trusted=spec.trusted,
         toolset=TOOLSET,
-        max_result_chars=spec.max_result_chars,
+        max_result_chars=settings.max_result_chars or spec.max_result_chars,
         is_available=available,
-        timeout_seconds=spec.timeout_seconds,
+        timeout_seconds=seconds,
+        requires_approval=settings.requires_approval is True,
         read_only=read_only,
         idempotent=idempotent,
     )
@@ -337,6 +344,8 @@ class ServerTools:
         for each in foreign:
             if allowed is not None and each.name not in allowed:
                 continue
+            if get_tool_settings(self._spec.tool_settings, each.name).hidden:
+                continue
             if each.name in wanted:
                 refused[f"{each.name} (again)"] = f"it lists {quote_name(each.name)} twice; the first is used"
             elif not each.name:
@@ -346,6 +355,8 @@ class ServerTools:
         for name in allowed or ():
             if name not in wanted:
                 refused[f"{name} (missing)"] = f"it has no tool {quote_name(name)}, which its spec names in tools"
+        for name in list_unknown(self._spec.tool_settings, (each.name for each in foreign)):
+            refused[f"{name} (settings)"] = f"it has no tool {quote_name(name)}, for which its spec has settings"
         return wanted, refused
 
     def _find_holder(self, bare: str) -> str | None:
