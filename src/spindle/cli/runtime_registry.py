@@ -11,6 +11,7 @@ from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.events import Events
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.text import did_you_mean
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -53,14 +54,20 @@ def build_filter(config: Config, profile: str | None = None) -> ToolFilter | Non
 
 
 async def start_servers(
-    config: Config, registry: ToolRegistry, events: Events, stack: AsyncExitStack, *, wait: bool
+    config: Config,
+    registry: ToolRegistry,
+    events: Events,
+    stack: AsyncExitStack,
+    *,
+    wait: bool,
+    tasks: TaskLedger | None = None,
 ) -> "tuple[mcp.McpServers | None, UpstreamToolSync | None]":
     """Start the configured MCP servers and keep their tools registered beside the local ones."""
     specs = build_specs(config)
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
-        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events)
+        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, tasks=tasks)
     )
     follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
     servers.on_change(follower.sync)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, ElicitRequestParams
     from mcp_types import Tool as ForeignTool
 
+    from spindle.mcp.client.upstream_tasks import CallTask
 
 _MAX_PROGRESS = 500
 _MAX_ERROR = 4_000
@@ -143,7 +144,9 @@ class UpstreamServer:
             if not isinstance(answer, _LostConnection):
                 return answer
             lost = answer
-            if not lost.is_undelivered and not upstream_call.is_repeatable:
+            # A call that has created a task is not sent again: it goes on waiting for the task.
+            is_sent = not lost.is_undelivered and not upstream_call.is_repeatable
+            if is_sent and await self._get_task(upstream_call).find() is None:
                 break
         return self._build_lost_error(lost)
 
@@ -155,6 +158,12 @@ class UpstreamServer:
             "and it is not known whether the call took effect."
         )
         return Err("execution_failed", text)
+
+    def _get_task(self, wanted: UpstreamCall) -> "CallTask":
+        from spindle.mcp.client.upstream_tasks import CallTask  # noqa: PLC0415  it needs the SDK
+
+        ledger = self._services.tasks
+        return CallTask(ledger=ledger, call_id=wanted.ctx.tool_call_id, server=self.spec.name, tool=wanted.tool)
 
     async def _ask(
         self, live: ActiveConnection, wanted: UpstreamCall, headers: dict[str, str]
@@ -190,6 +199,7 @@ class UpstreamServer:
                     seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
+                    task=self._get_task(upstream_call),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error

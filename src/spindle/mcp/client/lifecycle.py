@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import SpindleError
 from spindle.events import Events
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
@@ -122,6 +123,8 @@ class ClientServices:
     """Returns the extra headers of a call over HTTP."""
     changed: Callable[[], None]
     """Called when tools or the state of a server changed."""
+    tasks: TaskLedger = field(default_factory=TaskLedger)
+    """The tasks that servers run for calls."""
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]

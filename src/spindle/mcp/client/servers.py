@@ -23,6 +23,7 @@ from spindle.extras import missing_extra
 from spindle.json_types import untyped
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
@@ -37,7 +38,8 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
-    credentials that specs name; `headers` returns extra headers for a call over HTTP.
+    credentials that specs name; `headers` returns extra headers for a call over HTTP; `tasks` keeps the tasks that
+    servers make of calls, by default in memory.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -54,6 +56,7 @@ class McpServers:
         headers: CallHeaders | None = None,
         events: Events | None = None,
         clock: Clock | None = None,
+        tasks: TaskLedger | None = None,
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
@@ -68,6 +71,7 @@ class McpServers:
             resolve=self._resolve,
             headers=headers,
             changed=self._notify_listeners,
+            tasks=TaskLedger() if tasks is None else tasks,
         )
         self._servers = [
             UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)

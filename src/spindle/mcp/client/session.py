@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import anyio
@@ -36,6 +37,7 @@ from spindle.json_types import JsonValue
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.running_calls import Action, Content
+from spindle.mcp.client.upstream_tasks import CLAIMS, EXTENSION, CallTask, ClaimedTask, TaskSession, TaskWaiter
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
@@ -61,19 +63,14 @@ class SessionCallbacks:
     """Answers an elicitation of the older protocol, which does not name the call it belongs to."""
 
 
-class _Session(ClientSession):
-    """The SDK's session without its result validation, which a malicious output schema could stall."""
-
-    async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
-        """Do nothing; `tools.output_check` validates with bounded cost."""
-
-
 class UpstreamSession:
     """The requests to a connected server."""
 
-    def __init__(self, session: ClientSession, link: TransportLink) -> None:
+    def __init__(self, session: TaskSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
+        self._task_support: dict[str, str | None] = {}
+        """Of the older protocol: which tools can, or must, be called as tasks."""
 
     @property
     def protocol_version(self) -> str | None:
@@ -109,11 +106,13 @@ class UpstreamSession:
         if capabilities is None or capabilities.tools is None:
             return [], []
         found: list[Tool] = []
+        self._task_support = {}
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
+            self._task_support |= {tool.name: tool.execution.task_support for tool in page.tools if tool.execution}
             if len(found) > MAX_TOOLS:
                 return found[:MAX_TOOLS], [f"it lists more than {MAX_TOOLS} tools; the rest is left out"]
             cursor = page.next_cursor
@@ -163,13 +162,48 @@ class UpstreamSession:
         seconds: float,
         on_progress: ProgressFnT,
         ask: AnswerElicitation,
+        task: CallTask,
     ) -> CallToolResult:
-        """Call a tool; elicitations of its server are answered by `ask`.
+        """Call a tool, or go on with the task that the call has created before; `ask` answers elicitations.
 
         Raises:
             MCPError: The server answered with an error, or not at all.
             ValidationError: Its answer does not conform to the protocol.
         """
+        waiter = TaskWaiter(
+            session=self._session,
+            is_modern=self.is_modern,
+            is_broken=lambda error: self.link.error_marker.get_failure(error) is not None or self.link.broken.is_set(),
+            seconds=seconds,
+            on_progress=on_progress,
+            answer=partial(self._answer_requests, ask=ask),
+            call=task,
+        )
+        known = await task.find()
+        if known is not None:
+            return await waiter.wait(known)
+        if self._calls_as_task(name, task):
+            begun = await self._session.call_as_task(name, arguments, seconds=seconds, on_progress=on_progress)
+        else:
+            begun = await self._call_plainly(name, arguments, seconds=seconds, on_progress=on_progress, ask=ask)
+        return begun if isinstance(begun, CallToolResult) else await waiter.wait(begun.task_id, begun)
+
+    def _calls_as_task(self, name: str, task: CallTask) -> bool:
+        """Return whether a call asks for a task: if its tool requires it, or if its own client asked for one."""
+        support = self._task_support.get(name)
+        if self.is_modern or not self._session.can_call_as_task():
+            return False
+        return support == "required" or (support == "optional" and task.is_task)
+
+    async def _call_plainly(
+        self,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        seconds: float,
+        on_progress: ProgressFnT,
+        ask: AnswerElicitation,
+    ) -> CallToolResult | ClaimedTask:
         responses: InputResponses | None = None
         state: str | None = None
         relisted = False
@@ -183,6 +217,7 @@ class UpstreamSession:
                     input_responses=responses,
                     request_state=state,
                     allow_input_required=True,
+                    allow_claimed=True,
                 )
             except MCPError as error:
                 if error.code != HEADER_MISMATCH or relisted or not self.is_modern:
@@ -190,8 +225,10 @@ class UpstreamSession:
                 relisted = True  # it was rejected because our definition of the tool is out of date
                 await self.list_tools()
                 continue
-            if not isinstance(result, InputRequiredResult):
+            if isinstance(result, (CallToolResult, ClaimedTask)):
                 return result
+            if not isinstance(result, InputRequiredResult):
+                raise MCPError(INVALID_REQUEST, "it answered with a result of an unknown type")
             responses, state = await self._answer_requests(result, ask), result.request_state
         raise MCPError(INVALID_REQUEST, f"it asked for input more than {MAX_ROUNDS} times")
 
@@ -236,7 +273,7 @@ async def open_session(
     sessions: list[ClientSession] = []
     async with (
         link.open() as (incoming, outgoing),
-        _Session(
+        TaskSession(
             InvalidToolFilter(
                 incoming, lambda: sessions[0].protocol_version if sessions else None, callbacks.on_invalid_tool
             ),
@@ -247,6 +284,8 @@ async def open_session(
             message_handler=on_message,
             client_info=Implementation(name="spindle", version=_version()),
             log_level="info",
+            extensions={EXTENSION: {}},
+            result_claims=CLAIMS,
         ) as session,
     ):
         sessions.append(session)

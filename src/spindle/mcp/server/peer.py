@@ -21,6 +21,7 @@ from mcp_types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     ClientCapabilities,
     ElicitationCapability,
+    InputRequest,
     LoggingLevel,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
@@ -159,7 +160,7 @@ class CallClient:
         """The request that waits for the call now."""
         self.ask_parked: AskAll | None = None
         """How to ask the client when the call is parked; `None` to send requests during the call."""
-        self.session, self.call, self._events = session, call, events
+        self.session, self.call, self.events = session, call, events
         self.can_repeat = False
         """Whether the call may run again after it was begun."""
         self._desk = GateDesk()
@@ -225,14 +226,14 @@ class CallClient:
         return await wait_all_gates(self._wait, gates)
 
     async def _wait(self, gate: Gate) -> Any:
-        return await self._desk.wait(gate, turn_id=self.call.tool_call_id, events=self._events)
+        return await self._desk.wait(gate, turn_id=self.call.tool_call_id, events=self.events)
 
     async def _ask_during_call(self, request: Context, gate: Gate) -> Any:
         """Ask during the call, as the older protocol allows."""
         value: Any = None
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_send_question, request, gate)
+            tasks.start_soon(send_question, request, gate, build_request(gate))
             try:
                 value = await self._wait(gate)
             except Exception as error:  # noqa: BLE001  raised below unwrapped, not inside an exception group
@@ -243,11 +244,11 @@ class CallClient:
         return value
 
 
-async def _send_question(request: Context, gate: Gate) -> None:
-    """Send the question as part of the call's request and settle the gate with the answer."""
+async def send_question(request: Context, gate: Gate, question: InputRequest) -> None:
+    """Send a question as part of a request of the client, and settle its gate with the answer."""
     about = ServerMessageMetadata(related_request_id=request.request_id)
     try:
-        answered = await request.session.send_request(build_request(gate), get_result_type(gate), metadata=about)
+        answered = await request.session.send_request(question, get_result_type(gate), metadata=about)
     except MCPError as error:
         if error.code == _REJECTED and get_required_capability(gate) == "sampling":
             gate.reject(PermissionError("the user declined"))

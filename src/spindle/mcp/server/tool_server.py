@@ -34,8 +34,12 @@ from spindle.mcp.server.offers import add_offers
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
+from spindle.mcp.server.tasks.requests import TaskRequests
+from spindle.mcp.server.tasks.service import Again, TaskHost, allow_repeat, build_tasks
+from spindle.mcp.server.tasks.settings import DEFAULT_TASKS, TaskSettings
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
@@ -54,6 +58,7 @@ class ToolServer:
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
+    `tasks` says when a call becomes a task for a client that can use them; `None` means never.
 
     Raises:
         UsageError: A limit is below 1.
@@ -77,6 +82,7 @@ class ToolServer:
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
         shared: "SharedRecords | None" = None,
+        tasks: TaskSettings | None = DEFAULT_TASKS,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -98,6 +104,18 @@ class ToolServer:
         self._lists = ToolLists(structured=None if is_fenced else True)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
+        host = TaskHost(
+            prepare=self._prepare,
+            build_result=self._build_result,
+            identify=identify,
+            get_session=self._get_session,
+            find_tool=self._find_tool,
+            get_group=lambda: self.tasks,
+            load=self.load,
+            parked_calls=self._rounds.parked_calls,
+        )
+        self._task_service = build_tasks(tasks, executor, host, None if shared is None else shared.replica)
+        self._rounds.promoter = self._task_service
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
         if shared is not None:
             shared.replica.on("tools_changed", self._hear_of_change)
@@ -112,9 +130,10 @@ class ToolServer:
             # `ToolList.check_headers` knows what a client sees; otherwise the SDK lists the tools for each call.
             get_tool_input_schema=lambda _name: None,
             on_list_tools=pages.handle,
-            on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
         )
+        # Not an argument of the SDK's server, which has no type for a task.
+        sdk.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         add_offers(sdk, self._offers, self._taint_reader)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
@@ -122,7 +141,14 @@ class ToolServer:
         seal = RequestStateSecurity.ephemeral() if key is None else RequestStateSecurity(keys=key.derive("questions"))
         sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
         sdk.middleware.append(pages)
+        if self._task_service is not None:
+            TaskRequests(self._task_service).register(sdk)
         return sdk
+
+    async def _find_tool(self, session: McpSession, name: str) -> Tool | None:
+        if self._tools_ready is not None and name not in self._base:
+            await self._tools_ready.wait()
+        return session.get_registry(self._base).get(name)
 
     @property
     def options(self) -> InitializationOptions:
@@ -183,6 +209,9 @@ class ToolServer:
         If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
         self._rounds.parked_calls.cancel_parked()
+        if self._task_service is not None:
+            self.load.is_stopping = True
+            self._task_service.cancel_waiting()
 
         def cancel_others() -> None:
             self._listening.close()
@@ -303,7 +332,9 @@ class ToolServer:
 
     async def _run(self, ctx: Context, session: McpSession, call: Call, conversation: str) -> Answer:
         execute, peer = self._prepare(ctx, session, conversation, call)
-        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self.tasks is not None:
+        is_parkable = peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        may_be_task = self._task_service is not None and self._task_service.get_delay(ctx) is not None
+        if (is_parkable or may_be_task) and self.tasks is not None:
             return await self._rounds.start(self.tasks, ctx, session, execute, peer)
         outcome = build_cancelled(call)
         async with peer.attach_request(ctx):
@@ -311,10 +342,14 @@ class ToolServer:
                 outcome = await execute()
         return await self._build_result(ctx, session, outcome)
 
-    def _prepare(self, ctx: Context, session: McpSession, conversation: str, call: Call) -> tuple[Execute, CallClient]:
+    def _prepare(
+        self, ctx: Context, session: McpSession, conversation: str, call: Call, again: Again | None = None
+    ) -> tuple[Execute, CallClient]:
         events = Events()
         peer = CallClient(ctx, session, call, events)
         registry = session.get_registry(self._base)
+        if again is not None and again.can_repeat:
+            registry = allow_repeat(registry, call.name)
         tool = registry.get(call.name)
         peer.can_repeat = tool is not None and (tool.idempotent or tool.read_only)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
@@ -322,7 +357,7 @@ class ToolServer:
 
         async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
-                session.key,
+                session.key if again is None else again.session_id,
                 turn_id=call.tool_call_id,
                 working_dir=self._working_dir,
                 events=events,
