@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -33,7 +33,7 @@ from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err
 from spindle.errors import ClientCapabilityError, UsageError
 from spindle.events import Events, Logged, ToolProgress
-from spindle.json_types import JsonObject, JsonValue
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.mcp.client_requests import AskAll, Capability, wait_all_gates
 from spindle.mcp.server.elicitation import apply_answer, build_request, get_required_capability, get_result_type
 from spindle.mcp.server.sessions import McpSession
@@ -51,6 +51,9 @@ MAX_QUEUED: Final = 2 * MAX_LINES
 """Limit of queued notifications; beyond it the oldest are dropped."""
 FLUSH_SECONDS: Final = 2.0
 """Time to send queued notifications after the call has ended."""
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+TASKS_REVISION: Final = "2025-11-25"
+"""The revision of the older protocol that has tasks in its core."""
 _OTHER_NAMES: Final[dict[str, LoggingLevel]] = {"trace": "debug", "warn": "warning"}
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -163,8 +166,14 @@ class CallClient:
         self.session, self.call, self.events = session, call, events
         self.can_repeat = False
         """Whether the call may run again after it was begun."""
+        self.progress: ToolProgress | None = None
+        """What the call last reported."""
         self._desk = GateDesk()
         self._notifier = ClientNotifier(events)
+        events.on("tool_progress", self._keep_progress)
+
+    def _keep_progress(self, progress: ToolProgress) -> None:
+        self.progress = progress
 
     @asynccontextmanager
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
@@ -173,11 +182,13 @@ class CallClient:
         async with self._notifier.send_to(request, self.session):
             yield
 
-    def can(self, capability: Capability) -> bool:
+    def can(self, capability: Capability | Literal["tasks"]) -> bool:
         """Return whether the client has declared a capability."""
         declared = self.request.session.client_capabilities or ClientCapabilities()
         if capability == "elicitation":
             return _shows_forms(declared.elicitation)
+        if capability == "tasks":
+            return can_use_tasks(self.request)
         return (declared.sampling if capability == "sampling" else declared.roots) is not None
 
     @property
@@ -266,6 +277,23 @@ async def send_question(request: Context, gate: Gate, question: InputRequest) ->
         apply_answer(gate, answered)
 
 
+def declares_tasks(request: Context) -> bool:
+    """Return whether a request of the newer protocol declares the extension for tasks."""
+    declared = request.session.client_capabilities
+    is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and declared is not None and TASKS_EXTENSION in (declared.extensions or {})
+
+
+def asks_for_task(request: Context) -> bool:
+    """Return whether a call of the older protocol asks to be a task."""
+    return request.protocol_version == TASKS_REVISION and is_object((request.params or {}).get("task"))
+
+
+def can_use_tasks(request: Context) -> bool:
+    """Return whether a call may become a task."""
+    return declares_tasks(request) or asks_for_task(request)
+
+
 def _shows_forms(elicitation: ElicitationCapability | None) -> bool:
     # Without a declared mode, forms are supported.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
@@ -279,6 +307,8 @@ def report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome
     if result.code != "execution_failed":  # the tool handled it with its own error
         return outcome
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        needed: JsonObject = {"requiredCapabilities": {lack.capability: {}}}
+        is_extension = lack.capability == "tasks"
+        needed: JsonObject = {"extensions": {TASKS_EXTENSION: {}}} if is_extension else {lack.capability: {}}
+        needed = {"requiredCapabilities": needed}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
     return replace(outcome, result=replace(result, error=str(lack), by="tool"))

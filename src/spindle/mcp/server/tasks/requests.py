@@ -7,19 +7,16 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter
 
 from spindle.errors import JournalError
 from spindle.json_types import JsonObject, is_object
-from spindle.mcp.server.peer import Context
+from spindle.mcp.server.peer import TASKS_EXTENSION, TASKS_REVISION, Context
 from spindle.mcp.server.replicas import now_micros
 from spindle.mcp.server.tasks.records import KeptTask
 from spindle.mcp.server.tasks.running import CANCELLED
 from spindle.mcp.server.tasks.service import TaskService, get_owner
 from spindle.mcp.server.tasks.state import TaskState
 from spindle.mcp.server.tasks.wire import (
-    EXTENSION,
-    OLDER,
     POLL_MS,
     CreatedTask,
     TaskIdParams,
@@ -36,7 +33,6 @@ from spindle.mcp.server.tasks.wire import (
 
 PAGE_SIZE: Final = 100
 _MAX_CURSOR_CHARS: Final = 6
-_RESPONSES: Final = TypeAdapter[dict[str, types.InputResponse]](dict[str, types.InputResponse])
 
 
 class TaskRequests:
@@ -56,7 +52,7 @@ class TaskRequests:
         sdk.add_request_handler("tasks/update", UpdateParams, self.update)
         sdk.add_request_handler("tasks/cancel", TaskIdParams, self.cancel)
         sdk.add_request_handler("tasks/list", types.PaginatedRequestParams, self.list)
-        sdk.extensions[EXTENSION] = {}
+        sdk.extensions[TASKS_EXTENSION] = {}
         sdk.middleware.append(self)  # the innermost, so that the pages of a list are kept as they are marked
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -69,7 +65,7 @@ class TaskRequests:
             return answer
         if ctx.method == "initialize":
             return declare_tasks(answer)
-        return mark_tools(answer) if ctx.method == "tools/list" and ctx.protocol_version == OLDER else answer
+        return mark_tools(answer) if ctx.method == "tools/list" and ctx.protocol_version == TASKS_REVISION else answer
 
     async def get(self, ctx: Context, params: TaskIdParams) -> JsonObject:
         """Return the state of a task, and on the newer protocol its result."""
@@ -117,16 +113,16 @@ class TaskRequests:
         replica, state = self._service.replica, kept.state
         if replica is None or state.status != "input_required" or state.process in {"", replica.id}:
             return
-        responses = _RESPONSES.dump_python(params.input_responses, by_alias=True, mode="json", exclude_none=True)
+        content: JsonObject = {"task": state.id, "responses": params.input_responses}
         try:
-            await replica.request(state.process, "task_update", {"task": state.id, "responses": responses})
+            await replica.request(state.process, "task_update", content)
         except JournalError as error:
             raise MCPError(types.INTERNAL_ERROR, f"The answers could not be delivered: {error}") from error
 
     async def _update_for_other(self, content: JsonObject) -> JsonObject:
         task = self._service.find_running(str(content["task"]))
         if task is not None:
-            await task.answer(_RESPONSES.validate_python(content["responses"], by_name=False))
+            await task.answer(content["responses"])
         return {}
 
     async def cancel(self, ctx: Context, params: TaskIdParams) -> JsonObject:

@@ -12,8 +12,7 @@ from mcp.shared.exceptions import MCPError
 from spindle.artifacts.forge import can_be_read_back
 from spindle.calls import CallOutcome, Err
 from spindle.errors import JournalError
-from spindle.events import ToolProgress
-from spindle.json_types import JsonObject
+from spindle.json_types import JsonObject, JsonValue
 from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.client_requests import Round
 from spindle.mcp.server.call_rounds import BuildResult
@@ -23,7 +22,7 @@ from spindle.mcp.server.peer import Context, send_question
 from spindle.mcp.server.replicas import now_micros
 from spindle.mcp.server.tasks.records import KeptTask, TaskRecords
 from spindle.mcp.server.tasks.state import MAX_MESSAGE_CHARS, TaskState
-from spindle.mcp.server.tasks.wire import relate
+from spindle.mcp.server.tasks.wire import read_response, relate
 from spindle.text import to_printable
 from spindle.turns.gates import Gate
 
@@ -73,23 +72,17 @@ class RunningTask:
         self._records, self._build_result, self._ledger = records, build_result, ledger
         self._is_stopping, self._on_change, self._recovery = is_stopping, on_change, recovery
         self._questions: dict[str, Gate] = {}
-        self._progress: str | None = None
         self._lock, self._asking = anyio.Lock(), anyio.Lock()
-        self._listen_to(call)
-
-    def _listen_to(self, call: ResumableCall) -> None:
-        self._ledger.hold(call.client.call.tool_call_id)
-        call.client.events.on("tool_progress", self._note_progress)
-
-    def _note_progress(self, progress: ToolProgress) -> None:
-        share = "" if progress.percent is None else f" ({progress.percent:.0f} %)"
-        self._progress = to_printable(progress.message, MAX_MESSAGE_CHARS - len(share)) + share
+        ledger.hold(call.client.call.tool_call_id)
 
     @property
     def state(self) -> TaskState:
         """The state as it is shown: with the latest progress as its message."""
-        state = self.kept.state
-        return state if state.is_ended or self._progress is None else replace(state, message=self._progress)
+        state, progress = self.kept.state, self.call.client.progress
+        if state.is_ended or state.is_waiting or progress is None:
+            return state
+        share = "" if progress.percent is None else f" ({progress.percent:.0f} %)"
+        return replace(state, message=to_printable(progress.message, MAX_MESSAGE_CHARS - len(share)) + share)
 
     async def drive(self) -> None:
         """Follow the call to its end."""
@@ -119,11 +112,15 @@ class RunningTask:
         requests = {key: _dump(build_request(gate)) for key, gate in self._questions.items()}
         await self._change(lambda state: state.ask(requests, now=now_micros()))
 
-    async def answer(self, responses: Mapping[str, types.InputResponse]) -> None:
-        """Pass answers on to the questions that are open; others are ignored."""
-        for key, gate in self._questions.items():
-            if key in responses and not gate.is_settled:
-                apply_answer(gate, responses[key])
+    async def answer(self, responses: Mapping[str, JsonValue]) -> None:
+        """Pass answers on to the questions that are open; others are ignored.
+
+        Raises:
+            MCPError: An answer is invalid; none was passed on.
+        """
+        is_open = {key: gate for key, gate in self._questions.items() if key in responses and not gate.is_settled}
+        for key, answer in {key: read_response(responses[key]) for key in is_open}.items():
+            apply_answer(is_open[key], answer)
         await self.refresh()
 
     async def refresh(self) -> None:
@@ -186,7 +183,7 @@ class RunningTask:
         if not await self._change(lambda state: state.take_over(state.process, call_id=following)):
             return False
         self.call = await recovery.restart(following)
-        self._listen_to(self.call)
+        self._ledger.hold(following)
         return True
 
     async def _write_end(self, outcome: CallOutcome) -> None:

@@ -20,7 +20,7 @@ from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_rounds import BuildResult
 from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall
-from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.peer import CallClient, Context, asks_for_task, declares_tasks
 from spindle.mcp.server.replicas import Replica, now_micros
 from spindle.mcp.server.sessions import Caller, McpSession
 from spindle.mcp.server.tasks.records import KeptTask, TaskRecords, TooManyTasksError
@@ -29,10 +29,8 @@ from spindle.mcp.server.tasks.settings import TaskSettings
 from spindle.mcp.server.tasks.state import TaskState, create_task_id
 from spindle.mcp.server.tasks.wire import (
     CreatedTask,
-    asks_for_task,
     build_created,
     build_unknown,
-    declares_tasks,
     is_modern,
 )
 from spindle.tools.declaration import Tool, get_runnable

@@ -11,20 +11,18 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 
-from spindle.json_types import JsonObject, is_object
-from spindle.mcp.server.peer import Context
+from spindle.json_types import JsonObject, JsonValue
+from spindle.mcp.server.peer import TASKS_EXTENSION, TASKS_REVISION, Context, declares_tasks
 from spindle.mcp.server.tasks.state import TaskState
 
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
 RELATED: Final = "io.modelcontextprotocol/related-task"
-OLDER: Final = "2025-11-25"
-"""The revision that has tasks in its core."""
 POLL_MS: Final = 1_000
 """How often a client should ask for a task."""
 MAX_RESPONSES: Final = 100
+_RESPONSE: Final = TypeAdapter[types.InputResponse](types.InputResponse)
 
 
 class TaskIdParams(types.RequestParams):
@@ -36,7 +34,8 @@ class TaskIdParams(types.RequestParams):
 class UpdateParams(TaskIdParams):
     """The parameters of `tasks/update`."""
 
-    input_responses: dict[str, types.InputResponse] = Field(max_length=MAX_RESPONSES)
+    input_responses: JsonObject = Field(max_length=MAX_RESPONSES)
+    """As they were sent: those to questions that are not open are ignored, whatever they are."""
 
 
 class CreatedTask(Exception):  # noqa: N818  not an error: it carries an answer past the SDK's validation
@@ -52,24 +51,13 @@ def is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def declares_tasks(ctx: Context) -> bool:
-    """Return whether a request of the newer protocol declares the extension."""
-    declared = ctx.session.client_capabilities
-    return is_modern(ctx) and declared is not None and EXTENSION in (declared.extensions or {})
-
-
-def asks_for_task(ctx: Context) -> bool:
-    """Return whether a call of the older protocol asks to be a task."""
-    return ctx.protocol_version == OLDER and is_object((ctx.params or {}).get("task"))
-
-
 def check_method(ctx: Context, *, modern: bool | None = None) -> None:
     """Check that the client may send a request about tasks; `modern` restricts it to one of both protocols.
 
     Raises:
         MCPError: The protocol of the client has no such method, or it has not declared the extension.
     """
-    has_tasks = is_modern(ctx) or ctx.protocol_version == OLDER
+    has_tasks = is_modern(ctx) or ctx.protocol_version == TASKS_REVISION
     if not has_tasks or (modern is not None and modern is not is_modern(ctx)):
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
     if is_modern(ctx) and not declares_tasks(ctx):
@@ -78,7 +66,7 @@ def check_method(ctx: Context, *, modern: bool | None = None) -> None:
 
 def build_missing_extension() -> MCPError:
     """Build the error for a client that has not declared the extension."""
-    needed: JsonObject = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+    needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
     return MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", needed)
 
 
@@ -152,6 +140,18 @@ def build_result(state: TaskState, end: JsonObject) -> JsonObject:
     return {**result, "_meta": {**result.get("_meta", {}), RELATED: {"taskId": state.id}}}
 
 
+def read_response(response: JsonValue) -> types.InputResponse:
+    """Read the answer to a question.
+
+    Raises:
+        MCPError: It is not the result of any request to a client.
+    """
+    try:
+        return _RESPONSE.validate_python(response, by_name=False)
+    except ValidationError as error:
+        raise MCPError(types.INVALID_PARAMS, "An input response is not a valid result of its request.") from error
+
+
 def relate(request: Any, task_id: str) -> Any:
     """Return a request to the client with the task that it belongs to."""
     params = request.params
@@ -162,7 +162,7 @@ def relate(request: Any, task_id: str) -> Any:
 
 def declare_tasks(answer: JsonObject) -> JsonObject:
     """Add tasks to the answer to `initialize`, if the revision that was agreed on has them."""
-    if answer.get("protocolVersion") != OLDER:
+    if answer.get("protocolVersion") != TASKS_REVISION:
         return answer
     own: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
     return {**answer, "capabilities": {**answer.get("capabilities", {}), "tasks": own}}
