@@ -86,8 +86,7 @@ class TaskGateway:
         executor = Executor(registry, journal=self.journal, state_key="a key")
         settings: dict[str, Any] = {"ttl_seconds": self._options.get("ttl_seconds", 3_600)}
         tasks = TaskSettings(after_seconds=self._after_seconds, journal=self.journal, **settings)
-        identify = self._options.get("identify", lambda _ctx: self.caller)
-        self.server = ToolServer(executor, registry, identify=identify, is_fenced=False, tasks=tasks)
+        self.server = ToolServer(executor, registry, identify=lambda _ctx: self.caller, is_fenced=False, tasks=tasks)
         return self.server
 
     async def approve(self, name: str, args: dict[str, Any]) -> None:

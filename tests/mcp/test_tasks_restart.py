@@ -131,7 +131,8 @@ async def test_the_question_of_an_upstream_task_reaches_the_user(mode: str, upst
 async def test_a_client_without_tasks_gets_the_result_and_progress(mode: str, upstream: str, tmp_path: Path) -> None:
     said: list[str | None] = []
 
-    async def report(_progress: float, _total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        del progress, total
         said.append(message)
         (tmp_path / "go").touch()
 
@@ -164,8 +165,8 @@ async def test_a_local_task_that_dies_with_the_gateway_has_failed(
 @both_in_front
 async def test_the_task_tool_of_the_reference_server_is_used_as_one(mode: str, tmp_path: Path) -> None:
     (tmp_path / "spindle.toml").write_text(CONFIG + entry("everything", npm_program("mcp-server-everything")))
-    name, arguments = "mcp__everything__simulate-research-query", {"topic": "tea", "ambiguous": False}
+    name = "mcp__everything__simulate-research-query"
     async with gateway(tmp_path, mode) as client:
-        task = (await client.create(name, **arguments))["taskId"]
+        task = (await client.create(name, topic="tea", ambiguous=False))["taskId"]
         result = await client.read(task)
     assert "tea" in text_in(result)

@@ -47,7 +47,8 @@ class Upstream:
         self.asked: list[str] = []
 
     async def call(self, name: str, what: str = "", *, call_id: str = "c1") -> types.CallToolResult:
-        async def report(_progress: float, _total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            del progress, total
             self.progress.append(message)
 
         async def ask(params: Any) -> Any:

@@ -27,6 +27,10 @@ NAMES = ("build", "ask_name", "fail", "odd")
 WORKING, DONE = "working", "completed"
 
 
+def get_field(values: Any, name: str, otherwise: Any) -> Any:
+    return otherwise if values is None else values.get(name, otherwise)
+
+
 class TaskParams(types.RequestParams):
     task_id: str
 
@@ -44,13 +48,10 @@ class Tasking:
         self.sdk: Server[Any] = Server("tasking", on_list_tools=self.list_tools, on_call_tool=self.call_plainly)
         self.sdk.extensions[EXTENSION] = {}
         self.sdk.middleware.append(self)
-        for method, params, handler in (
-            ("tasks/get", TaskParams, self.get),
-            ("tasks/result", TaskParams, self.result),
-            ("tasks/update", UpdateParams, self.update),
-            ("tasks/cancel", TaskParams, self.cancel),
-        ):
-            self.sdk.add_request_handler(method, params, handler)
+        self.sdk.add_request_handler("tasks/get", TaskParams, self.get)
+        self.sdk.add_request_handler("tasks/result", TaskParams, self.result)
+        self.sdk.add_request_handler("tasks/update", UpdateParams, self.update)
+        self.sdk.add_request_handler("tasks/cancel", TaskParams, self.cancel)
 
     def log(self, line: str) -> None:
         with (self.folder / "log").open("a") as file:
@@ -68,11 +69,11 @@ class Tasking:
 
     async def __call__(self, ctx: Any, call_next: Any) -> Any:
         """Answer calls with tasks, and declare them on the older revision."""
-        params = ctx.params or {}
+        params: dict[str, Any] = ctx.params or {}
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if ctx.method == "initialize":
             answer = await call_next(ctx)
-            tasks = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+            tasks: dict[str, Any] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
             return {**answer, "capabilities": {**answer["capabilities"], "tasks": tasks}}
         if ctx.method != "tools/call" or params["name"] == "plain":
             return await call_next(ctx)
@@ -85,7 +86,7 @@ class Tasking:
         now, made = datetime.now(UTC).isoformat(), f"task-{len(self.tasks) + 1}"
         self.tasks[made] = {
             "name": params["name"],
-            "what": (params.get("arguments") or {}).get("what", ""),
+            "what": get_field(params.get("arguments"), "what", ""),
             "createdAt": now,
             "answer": None,
             "cancelled": False,
@@ -149,7 +150,7 @@ class Tasking:
         if task["name"] == "ask_name":
             asked = types.ElicitRequestFormParams.model_validate(FORM, by_name=False)
             answer = await ctx.session.elicit_form(asked.message, asked.requested_schema, ctx.request_id)
-            task["answer"] = (answer.content or {}).get("name", answer.action)
+            task["answer"] = get_field(answer.content, "name", answer.action)
         while self.get_status(task) == WORKING:  # noqa: ASYNC110  another process creates the file
             await anyio.sleep(0.02)
         return self.build_result(task)
@@ -157,7 +158,7 @@ class Tasking:
     async def update(self, _ctx: Any, params: UpdateParams) -> dict[str, Any]:
         self.log(f"update {params.task_id}")
         answer = params.input_responses["name"]
-        self.find(params.task_id)["answer"] = (answer.get("content") or {}).get("name", answer["action"])
+        self.find(params.task_id)["answer"] = get_field(answer.get("content"), "name", answer["action"])
         return {}
 
     async def cancel(self, ctx: Any, params: TaskParams) -> dict[str, Any]:

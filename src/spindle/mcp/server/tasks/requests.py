@@ -12,6 +12,7 @@ from spindle.errors import JournalError
 from spindle.json_types import JsonObject, is_object
 from spindle.mcp.server.peer import TASKS_EXTENSION, TASKS_REVISION, Context
 from spindle.mcp.server.replicas import now_micros
+from spindle.mcp.server.tasks.notifications import TaskNotifier
 from spindle.mcp.server.tasks.records import KeptTask
 from spindle.mcp.server.tasks.running import CANCELLED
 from spindle.mcp.server.tasks.service import TaskService, get_owner
@@ -52,6 +53,10 @@ class TaskRequests:
         sdk.add_request_handler("tasks/update", UpdateParams, self.update)
         sdk.add_request_handler("tasks/cancel", TaskIdParams, self.cancel)
         sdk.add_request_handler("tasks/list", types.PaginatedRequestParams, self.list)
+        entry = sdk.get_request_handler("subscriptions/listen")
+        if entry is not None:
+            notifier = TaskNotifier(self._service, entry.handler)
+            sdk.add_request_handler("subscriptions/listen", entry.params_type, notifier.listen)
         sdk.extensions[TASKS_EXTENSION] = {}
         sdk.middleware.append(self)  # the innermost, so that the pages of a list are kept as they are marked
 
