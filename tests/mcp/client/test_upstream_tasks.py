@@ -74,7 +74,8 @@ async def connected(
     made = server or Tasking(folder)
     upstreams: list[Upstream] = []
 
-    async def elicit(_context: Any, params: Any) -> types.ElicitResult:
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        del context
         upstreams[0].asked.append(params.message)
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
@@ -101,8 +102,8 @@ def text_of(result: types.CallToolResult) -> str:
 
 @both_revisions
 async def test_a_task_is_polled_and_its_messages_are_progress(revision: str, tmp_path: Path) -> None:
+    results: list[types.CallToolResult] = []
     async with connected(tmp_path, revision) as upstream, anyio.create_task_group() as tasks:
-        results: list[types.CallToolResult] = []
 
         async def call() -> None:
             results.append(await upstream.call("build", "boat"))

@@ -1,5 +1,7 @@
 """The tools that the scenarios of the conformance suite about tasks call; served with `task_after_seconds = 0.5`."""
 
+from typing import Any
+
 import anyio
 from fixtures import NAME, SECONDS, answer_to
 
@@ -52,7 +54,7 @@ async def confirm_delete(filename: str, *, ctx: ToolContext) -> str:
 async def multi_input(*, ctx: ToolContext) -> str:
     """Ask for two things at once after a while."""
     await anyio.sleep(SLOW)
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": []}
+    schema: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": []}
     gates = [Gate(name, {"question": name}, schema=schema, timeout_seconds=SECONDS) for name in ("first", "second")]
     return str(await ask_all(ctx, gates))
 

@@ -57,7 +57,7 @@ async def test_a_client_of_the_older_revision_hears_of_the_end() -> None:
 
 async def test_a_client_of_the_newer_revision_hears_of_the_tasks_it_names_and_owns() -> None:
     work, go, _ = held()
-    hearing = Hearing()
+    hearing, task, ended = Hearing(), "", dict[str, Any]()
     with anyio.fail_after(10):
         async with (
             Client(TaskGateway(work).start().sdk, mode=MODERN, extensions=[hearing]) as connected,

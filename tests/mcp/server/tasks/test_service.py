@@ -52,7 +52,7 @@ async def test_a_slow_call_becomes_a_task_and_its_result_is_read(mode: str) -> N
     assert ended["status"] == "completed"
     assert created["ttlMs" if client.is_modern else "ttl"] == 3_600_000
     assert created["pollIntervalMs" if client.is_modern else "pollInterval"] > 0
-    related = (result.get("_meta") or {}).get("io.modelcontextprotocol/related-task")
+    related = result.get("_meta", dict[str, Any]()).get("io.modelcontextprotocol/related-task")
     assert related == (None if client.is_modern else {"taskId": created["taskId"]})
 
 
@@ -84,8 +84,9 @@ async def test_a_task_of_another_client_and_an_unknown_one_are_answered_alike(mo
     async with gateway.connect(mode) as client:
         created = await client.create("work", what="tea")
         gateway.caller = Caller(key="eve")
-        for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
-            if method == "tasks/update" and not client.is_modern:
+        for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+            more: dict[str, Any] = {"inputResponses": {}} if method == "tasks/update" else {}
+            if more and not client.is_modern:
                 continue
             for task in (created["taskId"], "nobody-knows-this", "\N{SNOWMAN}" * 10_000):
                 with pytest.raises(MCPError) as refused:

@@ -56,7 +56,7 @@ class TaskRequests:
         entry = sdk.get_request_handler("subscriptions/listen")
         if entry is not None:
             notifier = TaskNotifier(self._service, entry.handler)
-            sdk.add_request_handler("subscriptions/listen", entry.params_type, notifier.listen)
+            sdk.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, notifier.listen)
         sdk.extensions[TASKS_EXTENSION] = {}
         sdk.middleware.append(self)  # the innermost, so that the pages of a list are kept as they are marked
 
