@@ -83,7 +83,7 @@ class TaskGateway:
 
     def start(self) -> ToolServer:
         registry = ToolRegistry(self._tools)
-        executor = Executor(registry, journal=self.journal, state_key="a key")
+        executor = Executor(registry, journal=self.journal, spool=self._options.get("spool"), state_key="a key")
         settings: dict[str, Any] = {"ttl_seconds": self._options.get("ttl_seconds", 3_600)}
         tasks = TaskSettings(after_seconds=self._after_seconds, journal=self.journal, **settings)
         self.server = ToolServer(executor, registry, identify=lambda _ctx: self.caller, is_fenced=False, tasks=tasks)

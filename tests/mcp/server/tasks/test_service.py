@@ -6,8 +6,10 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from spindle import Err, Gate, Journal, Media, Ok, Tool, ToolContext, tool
+from spindle import Err, Gate, Journal, Media, Ok, Spool, Tool, ToolContext, tool
+from spindle.errors import JournalError
 from spindle.mcp.server.sessions import Caller
+from spindle.mcp.server.tasks.records import TaskRecords
 from tests.mcp.task_clients import ENDED, LEGACY, MODERN, Asked, TaskGateway, text_in
 
 pytestmark = pytest.mark.anyio
@@ -210,6 +212,36 @@ async def test_a_finished_task_has_its_whole_result_after_a_restart(mode: str, t
 
 
 @both_revisions
+async def test_the_artifact_of_a_finished_task_can_be_read_after_a_restart(mode: str, tmp_path: Any) -> None:
+    async with Journal.sqlite(tmp_path / "journal.db") as journal:
+        gateway = TaskGateway(lines, journal=journal, spool=Spool.files(tmp_path / "spool"))
+        async with gateway.connect(mode) as client:
+            task = (await client.create("lines", count=50_000))["taskId"]
+            shown = text_in(await client.read(task))
+        async with gateway.connect(mode) as client:
+            await client.read(task)
+            call_id = shown.split('call_id "')[1].split('"')[0]
+            task = (await client.create("artifact_tail", call_id=call_id, n=1))["taskId"]
+            tail = text_in(await client.read(task))
+    assert "line 49999" in tail
+
+
+async def test_a_result_that_cannot_be_written_is_answered_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, go, _ = held()
+
+    async def fail(*_args: object) -> None:
+        raise JournalError("no room on the disk")
+
+    async with TaskGateway(work).connect(MODERN) as client:
+        task = (await client.create("work", what="tea"))["taskId"]
+        monkeypatch.setattr(TaskRecords, "write_result", fail)
+        go.set()
+        result = await client.read(task)
+        again = await client.read(task)
+    assert text_in(result) == text_in(again) == "done with tea"
+
+
+@both_revisions
 @pytest.mark.parametrize("idempotent", [True, False])
 async def test_a_task_that_a_restart_interrupts_runs_again_only_if_it_may(mode: str, idempotent: bool) -> None:
     work, go, runs = held(idempotent=idempotent)
@@ -281,7 +313,7 @@ async def test_a_task_waits_for_an_approval_in_the_journal_across_a_restart(mode
     assert runs == [5]
 
 
-async def test_a_ttl_is_bounded_and_an_expired_task_is_unknown() -> None:
+async def test_the_ttl_that_a_client_asks_for_is_bounded() -> None:
     work, go, _ = held()
     gateway = TaskGateway(work, ttl_seconds=60)
     async with gateway.connect(LEGACY) as client:
