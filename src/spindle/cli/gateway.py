@@ -175,7 +175,7 @@ def _build_task_settings(runtime: Runtime) -> TaskSettings | None:
         after_seconds=section.task_after_seconds,
         ttl_seconds=section.task_ttl_seconds,
         journal=runtime.journal,
-        upstream=runtime.upstream_tasks,
+        upstream=None if runtime.servers is None else runtime.servers.tasks,
     )
 
 

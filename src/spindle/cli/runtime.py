@@ -21,7 +21,6 @@ from spindle.execution.budget import Budget
 from spindle.execution.executor import Executor
 from spindle.journal.journal import Journal
 from spindle.kit import reducers
-from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import SinkPolicy
@@ -41,8 +40,6 @@ class Runtime:
     journal: Journal
     events: Events
     """Events of the MCP servers; calls emit to the events of their context."""
-    upstream_tasks: TaskLedger = field(default_factory=TaskLedger)
-    """The tasks that MCP servers run for calls."""
     _tool_sync: UpstreamToolSync | None = field(default=None, repr=False)
 
     def get_filter(self, profile: str | None = None) -> ToolFilter | None:
@@ -84,9 +81,9 @@ async def open_runtime(
         await stack.enter_async_context(journal)
         # Through the lazy door: few configurations have an engine.
         transport = None if config.engine.url is None else await cli.open_engine(config, spool, stack)
-        tasks = TaskLedger(None if config.journal is None else journal.states)
+        states = None if config.journal is None else journal.states
         servers, follower = await start_servers(
-            config, registry, observed_events, stack, wait=wait_for_servers, tasks=tasks
+            config, registry, observed_events, stack, wait=wait_for_servers, states=states
         )
         executor = Executor(
             registry,
@@ -114,6 +111,5 @@ async def open_runtime(
             spool=spool,
             journal=journal,
             events=observed_events,
-            upstream_tasks=tasks,
             _tool_sync=follower,
         )

@@ -5,16 +5,19 @@ Loads nothing that runs calls, so that `list` starts quickly.
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from spindle import mcp
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.events import Events
-from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.text import did_you_mean
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from spindle.journal.states import StateStore
 
 
 @asynccontextmanager
@@ -60,14 +63,17 @@ async def start_servers(
     stack: AsyncExitStack,
     *,
     wait: bool,
-    tasks: TaskLedger | None = None,
+    states: "StateStore | None" = None,
 ) -> "tuple[mcp.McpServers | None, UpstreamToolSync | None]":
-    """Start the configured MCP servers and keep their tools registered beside the local ones."""
+    """Start the configured MCP servers and keep their tools registered beside the local ones.
+
+    `states` keeps the tasks that servers run for calls.
+    """
     specs = build_specs(config)
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
-        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, tasks=tasks)
+        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, tasks=mcp.TaskLedger(states))
     )
     follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
     servers.on_change(follower.sync)

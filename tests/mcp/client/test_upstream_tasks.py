@@ -14,13 +14,12 @@ from mcp.shared.memory import create_client_server_memory_streams
 from spindle import Journal
 from spindle.mcp.client.link import ErrorMarker
 from spindle.mcp.client.session import UpstreamSession
-from spindle.mcp.client.task_ledger import TaskLedger
+from spindle.mcp.client.task_ledger import CallTask, TaskLedger
 from spindle.mcp.client.upstream_tasks import (
     CLAIMS,
     EXTENSION,
     MAX_POLL_SECONDS,
     MIN_POLL_SECONDS,
-    CallTask,
     TaskSession,
     TaskView,
 )

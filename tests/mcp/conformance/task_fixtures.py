@@ -15,7 +15,7 @@ SLOW = 1.0
 
 @tool
 def greet(name: str) -> str:
-    """Greet somebody at once."""
+    """Greet at once."""
     return f"Hello, {name}!"
 
 

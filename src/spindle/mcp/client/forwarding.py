@@ -19,6 +19,7 @@ from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import Action, Content, RunningCall
+from spindle.mcp.client.task_ledger import CallTask
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, ElicitRequestParams
     from mcp_types import Tool as ForeignTool
-
-    from spindle.mcp.client.upstream_tasks import CallTask
 
 _MAX_PROGRESS = 500
 _MAX_ERROR = 4_000
@@ -159,9 +158,7 @@ class UpstreamServer:
         )
         return Err("execution_failed", text)
 
-    def _get_task(self, wanted: UpstreamCall) -> "CallTask":
-        from spindle.mcp.client.upstream_tasks import CallTask  # noqa: PLC0415  it needs the SDK
-
+    def _get_task(self, wanted: UpstreamCall) -> CallTask:
         ledger = self._services.tasks
         return CallTask(ledger=ledger, call_id=wanted.ctx.tool_call_id, server=self.spec.name, tool=wanted.tool)
 

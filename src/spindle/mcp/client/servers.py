@@ -61,6 +61,8 @@ class McpServers:
         self.registry = ToolRegistry()
         self._secrets = secrets
         self._events = Events() if events is None else events
+        self.tasks = TaskLedger() if tasks is None else tasks
+        """The tasks that servers run for calls."""
         self._redactor = Redactor()
         self._listeners: dict[object, Callable[[], None]] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -71,7 +73,7 @@ class McpServers:
             resolve=self._resolve,
             headers=headers,
             changed=self._notify_listeners,
-            tasks=TaskLedger() if tasks is None else tasks,
+            tasks=self.tasks,
         )
         self._servers = [
             UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)

@@ -37,7 +37,8 @@ from spindle.json_types import JsonValue
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.running_calls import Action, Content
-from spindle.mcp.client.upstream_tasks import CLAIMS, EXTENSION, CallTask, ClaimedTask, TaskSession, TaskWaiter
+from spindle.mcp.client.task_ledger import CallTask
+from spindle.mcp.client.upstream_tasks import CLAIMS, EXTENSION, ClaimedTask, TaskSession, TaskWaiter
 
 MAX_PAGES = 100
 MAX_TOOLS = 2_000

@@ -5,6 +5,7 @@ A call that is asked again under its id, after a lost connection or a restart, g
 
 import json
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from spindle.errors import JournalError
@@ -108,3 +109,35 @@ class TaskLedger:
                 await self._states.delete(UPSTREAM_TASK, call_id)
             except JournalError:
                 return  # it expires
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallTask:
+    """The task of one call, as the ledger has it."""
+
+    ledger: TaskLedger
+    call_id: str | None
+    server: str
+    tool: str
+
+    async def find(self) -> str | None:
+        """Return the id of the task, if the call has created one before."""
+        return await self.ledger.find(self.call_id, server=self.server, tool=self.tool)
+
+    async def keep(self, task_id: str) -> None:
+        """Keep the id of the task."""
+        await self.ledger.keep(self.call_id, server=self.server, tool=self.tool, task=task_id)
+
+    async def drop(self) -> None:
+        """Forget the task."""
+        await self.ledger.drop(self.call_id)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the task goes on when the call is cancelled."""
+        return self.ledger.is_held(self.call_id)
+
+    @property
+    def is_task(self) -> bool:
+        """Whether the client of the call knows it as a task."""
+        return self.ledger.is_task(self.call_id)

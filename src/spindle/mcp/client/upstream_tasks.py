@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, ValidationError
 
 from spindle.json_types import JsonObject, JsonValue
-from spindle.mcp.client.task_ledger import TaskLedger
+from spindle.mcp.client.task_ledger import CallTask
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 MIN_POLL_SECONDS: Final = 0.1
@@ -135,38 +135,6 @@ class TaskSession(ClientSession):
         tasks = None if self.server_capabilities is None else self.server_capabilities.tasks
         requests = None if tasks is None else tasks.requests
         return requests is not None and requests.tools is not None and requests.tools.call is not None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallTask:
-    """The task of one call, as the ledger has it."""
-
-    ledger: TaskLedger
-    call_id: str | None
-    server: str
-    tool: str
-
-    async def find(self) -> str | None:
-        """Return the id of the task, if the call has created one before."""
-        return await self.ledger.find(self.call_id, server=self.server, tool=self.tool)
-
-    async def keep(self, task_id: str) -> None:
-        """Keep the id of the task."""
-        await self.ledger.keep(self.call_id, server=self.server, tool=self.tool, task=task_id)
-
-    async def drop(self) -> None:
-        """Forget the task."""
-        await self.ledger.drop(self.call_id)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the task goes on when the call is cancelled."""
-        return self.ledger.is_held(self.call_id)
-
-    @property
-    def is_task(self) -> bool:
-        """Whether the client of the call knows it as a task."""
-        return self.ledger.is_task(self.call_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,7 +29,7 @@ class Promoter(Protocol):
         ...
 
     async def promote(self, ctx: Context, session: McpSession, running: ResumableCall) -> JsonObject | None:
-        """Turn a call into a task and return what its client is told; `None` if there can be no more tasks now."""
+        """Turn a call into a task and return the answer to its client; `None` if there can be no more tasks now."""
         ...
 
 

@@ -38,10 +38,6 @@ class KeptTask:
     record: StateRecord
 
 
-class TooManyTasksError(Exception):
-    """An owner has as many open tasks as it may."""
-
-
 class TaskRecords:
     """The tasks of all owners; `key` seals the arguments of tools that take secrets."""
 
@@ -55,14 +51,14 @@ class TaskRecords:
     ) -> None:
         self._states, self._key, self._now, self._max_tasks = states, key, now, max_tasks
 
-    async def create(self, state: TaskState, args: JsonObject, *, has_secrets: bool) -> KeptTask:
-        """Write a new task; it is durable on return.
+    async def create(self, state: TaskState, args: JsonObject, *, has_secrets: bool) -> KeptTask | None:
+        """Write a new task, which is durable on return; `None` if its owner has too many that have not ended.
 
         Raises:
             JournalError: It cannot be written.
-            TooManyTasksError: The owner has too many tasks that have not ended.
         """
-        await self._make_room(state.owner)
+        if not await self._make_room(state.owner):
+            return None
         sealed, plain = None, None if has_secrets else args
         if has_secrets and self._key is not None:
             sealed = self._key.seal(json.dumps(args).encode(), bound=f"{TASK} {state.id}")
@@ -80,19 +76,18 @@ class TaskRecords:
             raise JournalError("a task with this id exists already")
         return KeptTask(state=state, version=1, args=args, record=record)
 
-    async def _make_room(self, owner: str) -> None:
+    async def _make_room(self, owner: str) -> bool:
         for kind in (TASK, RESULT, UPSTREAM_TASK):
             for record in await self._states.select(StateQuery(kind, expired_at=self._now(), limit=_CLEAN_COUNT)):
                 await self._states.delete(kind, record.id)
         known = await self._states.select(StateQuery(TASK, group=owner, limit=2 * self._max_tasks))
         if len(known) < self._max_tasks:
-            return
+            return True
         ended = [record for record in known if record.status in ENDS]
         open_count = len(known) - len(ended)
-        if open_count >= self._max_tasks:
-            raise TooManyTasksError
-        for record in ended[self._max_tasks - 1 - open_count :]:
+        for record in ended[max(0, self._max_tasks - 1 - open_count) :]:
             await self._drop(record.id)
+        return open_count < self._max_tasks
 
     async def _drop(self, id: str) -> None:
         await self._states.delete(RESULT, id)

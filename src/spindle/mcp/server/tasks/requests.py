@@ -19,7 +19,6 @@ from spindle.mcp.server.tasks.service import TaskService, get_owner
 from spindle.mcp.server.tasks.state import TaskState
 from spindle.mcp.server.tasks.wire import (
     POLL_MS,
-    CreatedTask,
     TaskIdParams,
     UpdateParams,
     build_detailed,
@@ -27,6 +26,7 @@ from spindle.mcp.server.tasks.wire import (
     build_task,
     check_method,
     check_name_header,
+    created_tasks,
     declare_tasks,
     is_modern,
     mark_tools,
@@ -62,12 +62,14 @@ class TaskRequests:
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a call that became a task on the older protocol, and declare tasks there; the SDK does neither."""
+        created = list[JsonObject]()
+        token = created_tasks.set(created)
         try:
             answer = await call_next(ctx)
-        except CreatedTask as created:
-            return created.answer
-        if not is_object(answer):
-            return answer
+        finally:
+            created_tasks.reset(token)
+        if created or not is_object(answer):
+            return created[0] if created else answer
         if ctx.method == "initialize":
             return declare_tasks(answer)
         return mark_tools(answer) if ctx.method == "tools/list" and ctx.protocol_version == TASKS_REVISION else answer

@@ -1,4 +1,4 @@
-"""A task whose call runs here: its events become states, and its end is written before anyone is told of it."""
+"""A task whose call runs here: its events become states, and its end is written before it is shown."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -124,7 +124,7 @@ class RunningTask:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Remove the questions that were answered, or that nobody waits for any more."""
+        """Remove the questions that were answered, or whose call does not wait any more."""
         settled = {key for key, gate in self._questions.items() if gate.is_settled}
         if any(_is_failed(gate) for gate in self._questions.values()):
             settled = set(self._questions)  # one failure cancels the others

@@ -12,6 +12,7 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
+from spindle import execution
 from spindle.calls import Call
 from spindle.errors import JournalError
 from spindle.journal.journal import Journal
@@ -23,12 +24,11 @@ from spindle.mcp.server.parked_calls import Execute, ParkedCalls, ResumableCall
 from spindle.mcp.server.peer import CallClient, Context, asks_for_task, declares_tasks
 from spindle.mcp.server.replicas import Replica, now_micros
 from spindle.mcp.server.sessions import Caller, McpSession
-from spindle.mcp.server.tasks.records import KeptTask, TaskRecords, TooManyTasksError
+from spindle.mcp.server.tasks.records import KeptTask, TaskRecords
 from spindle.mcp.server.tasks.running import Recovery, RunningTask, build_interruption
 from spindle.mcp.server.tasks.settings import TaskSettings
 from spindle.mcp.server.tasks.state import TaskState, create_task_id
 from spindle.mcp.server.tasks.wire import (
-    CreatedTask,
     build_created,
     build_unknown,
     is_modern,
@@ -110,33 +110,30 @@ class TaskService:
         return 0.0 if asks_for_task(ctx) else None
 
     async def promote(self, ctx: Context, session: McpSession, running: ResumableCall) -> JsonObject | None:
-        """Turn a call into a task and return what its client is told; `None` if there can be no more tasks now.
+        """Turn a call into a task and return the answer to its client; `None` if there can be no more tasks now.
 
         Raises:
-            CreatedTask: The client has the older protocol, on which the answer passes by the SDK.
             MCPError: There can be no more tasks, and a client of the older protocol waits for one.
         """
         group, caller = self.host.get_group(), self.host.identify(ctx)
+        kept: KeptTask | None = None
+        why = "this client has too many tasks"
         try:
-            if group is None:
-                raise JournalError("the server is shutting down")  # noqa: TRY301  answered like any other failure
             kept = await self._create(ctx, session, caller, running.client.call)
-        except (JournalError, TooManyTasksError) as error:
-            if is_modern(ctx):
-                return None  # the client waits for the result of its call
-            running.cancel()
-            why = "this client has too many tasks" if isinstance(error, TooManyTasksError) else str(error)
-            raise MCPError(types.INTERNAL_ERROR, f"No task was created: {why}.") from error
+        except JournalError as error:
+            why = str(error)
         except anyio.get_cancelled_exc_class():
             running.cancel()
             raise
-        self._follow(group, caller.conversation, self._build_task(kept, running))
-        answer = build_created(ctx, kept.state)
+        if kept is not None and group is not None:
+            self._follow(group, caller.conversation, self._build_task(kept, running))
+            return build_created(ctx, kept.state)
         if is_modern(ctx):
-            return answer
-        raise CreatedTask(answer)
+            return None  # the client waits for the result of its call
+        running.cancel()
+        raise MCPError(types.INTERNAL_ERROR, f"No task was created: {why}.")
 
-    async def _create(self, ctx: Context, session: McpSession, caller: Caller, call: Call) -> KeptTask:
+    async def _create(self, ctx: Context, session: McpSession, caller: Caller, call: Call) -> KeptTask | None:
         now = now_micros()
         state = TaskState(
             id=create_task_id(),
@@ -186,7 +183,7 @@ class TaskService:
         state = task.kept.state
         with self.host.load.count(conversation):
             try:
-                # Nobody can ask for the result of an expired task.
+                # An expired task cannot be asked for.
                 with anyio.move_on_after(max(0.0, (state.expires_at - now_micros()) / 1_000_000)):
                     await task.drive()
             finally:
@@ -342,11 +339,8 @@ def _build_records(executor: "Executor", journal: Journal | None) -> TaskRecords
     """Build the records of tasks: in the journal if it has room for them, otherwise in memory."""
     states = None if journal is None else journal.states
     tickets = executor.tickets
-    key = None
-    if tickets is not None and tickets.key is not None:
-        from spindle.execution.state_key import StateKey  # noqa: PLC0415  it needs the extra `tickets`
-
-        key = StateKey(tickets.key)
+    # Through the lazy door: it needs the extra `tickets`.
+    key = None if tickets is None or tickets.key is None else execution.StateKey(tickets.key)
     if states is None:
         memory = Journal.memory().states
         if memory is None:

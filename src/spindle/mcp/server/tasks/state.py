@@ -20,7 +20,7 @@ _ID_BYTES: Final = 24
 
 
 def create_task_id() -> str:
-    """Return a new task id, which nobody can guess."""
+    """Return a new task id, which cannot be guessed."""
     return token_urlsafe(_ID_BYTES)
 
 
@@ -30,7 +30,7 @@ class TaskState:
 
     id: str
     owner: str
-    """Whoever may see the task: the token of the request that created it, or the pipe."""
+    """The only one that may see the task: the token of the request that created it, or the pipe."""
     session: str
     """The key of the session that made the call, under which the journal knows it."""
     call_id: str

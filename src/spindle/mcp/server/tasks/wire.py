@@ -4,6 +4,7 @@ The older form names a tool's own error `failed` and answers with the result in 
 the result in the task, and `failed` only for protocol errors.
 """
 
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -36,14 +37,6 @@ class UpdateParams(TaskIdParams):
 
     input_responses: JsonObject = Field(max_length=MAX_RESPONSES)
     """As they were sent: those to questions that are not open are ignored, whatever they are."""
-
-
-class CreatedTask(Exception):  # noqa: N818  not an error: it carries an answer past the SDK's validation
-    """Carries the answer to a call that became a task, which the SDK has no type for on the older protocol."""
-
-    def __init__(self, answer: JsonObject) -> None:
-        super().__init__()
-        self.answer = answer
 
 
 def is_modern(ctx: Context) -> bool:
@@ -106,11 +99,18 @@ def build_task(ctx: Context, state: TaskState) -> JsonObject:
     return shown
 
 
+created_tasks: ContextVar[list[JsonObject] | None] = ContextVar("spindle_created_tasks", default=None)
+"""Where the answer to a call of the older protocol goes that became a task: the SDK would refuse it as a result."""
+
+
 def build_created(ctx: Context, state: TaskState) -> JsonObject:
-    """Build the answer to a call that has become a task."""
+    """Build the answer to a call that has become a task; on the older protocol it is empty, see `created_tasks`."""
     if is_modern(ctx):
         return {"resultType": "task", **build_task(ctx, state)}
-    return {"task": build_task(ctx, state)}
+    created = created_tasks.get()
+    if created is not None:
+        created.append({"task": build_task(ctx, state)})
+    return {"content": []}
 
 
 def build_detailed(ctx: Context, state: TaskState, end: JsonObject | None) -> JsonObject:
