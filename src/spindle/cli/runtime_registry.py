@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from spindle import mcp
+from spindle import cli, mcp
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
@@ -28,9 +28,12 @@ async def open_registry(config: Config, *, events: Events | None = None) -> Asyn
         InvalidConfigError: A configured tool, server or folder is not available.
         MissingExtraError: A required extra is not installed.
     """
-    registry = build_local_registry(config, build_backends(config))
+    backends, observed_events = build_backends(config), Events() if events is None else events
+    registry = build_local_registry(config, backends)
+    if config.apis:
+        await cli.register_apis(config, registry, backends, observed_events)
     async with AsyncExitStack() as stack:
-        await start_servers(config, registry, Events() if events is None else events, stack, wait=True)
+        await start_servers(config, registry, observed_events, stack, wait=True)
         yield registry
 
 
@@ -53,6 +56,8 @@ def build_filter(config: Config, profile: str | None = None) -> ToolFilter | Non
         allowed_plugins=entry.allowed_plugins,
         allowed_mcp_tools=entry.allowed_mcp_tools,
         exclude_tools=entry.exclude_tools,
+        allowed_resources=entry.allowed_resources,
+        allowed_prompts=entry.allowed_prompts,
     )
 
 
@@ -75,7 +80,11 @@ async def start_servers(
     servers = await stack.enter_async_context(
         mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events, tasks=mcp.TaskLedger(states))
     )
-    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
+
+    def warn(message: str) -> None:
+        events.warn(message, source="mcp")
+
+    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs], warn=warn)
     servers.on_change(follower.sync)
     if wait:
         await servers.ready()

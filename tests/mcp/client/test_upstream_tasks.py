@@ -1,6 +1,6 @@
 """Calls that an upstream server makes tasks of, in the forms of both revisions, over streams of this process."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from spindle import Journal
 from spindle.mcp.client.link import ErrorMarker
 from spindle.mcp.client.session import UpstreamSession
 from spindle.mcp.client.task_ledger import CallTask, TaskLedger
+from spindle.mcp.client.upstream_questions import Answered, Question
 from spindle.mcp.client.upstream_tasks import (
     CLAIMS,
     EXTENSION,
@@ -34,7 +35,7 @@ class MemoryLink:
     """What a session needs of its transport."""
 
     def __init__(self) -> None:
-        self.error_marker, self.broken = ErrorMarker(), anyio.Event()
+        self.error_marker, self.broken, self.is_older = ErrorMarker(), anyio.Event(), False
 
 
 class Upstream:
@@ -50,9 +51,9 @@ class Upstream:
             del progress, total
             self.progress.append(message)
 
-        async def ask(params: Any) -> Any:
-            self.asked.append(params.message)
-            return "accept", {"name": "Ada"}
+        async def ask(questions: Sequence[Question]) -> list[Answered]:
+            self.asked += [str(each.params.message) for each in questions if each.kind == "elicitation"]
+            return [Answered(action="accept", content={"name": "Ada"}) for _ in questions]
 
         task = CallTask(ledger=self.ledger, call_id=call_id, server="s", tool=name)
         return await self.session.call(name, {"what": what}, seconds=10, on_progress=report, ask=ask, task=task)

@@ -1,10 +1,12 @@
-"""Schema of `[mcp]`: the upstream servers of a configuration."""
+"""Schema of `[mcp]` and `[openapi]`: the upstream servers and APIs of a configuration."""
 
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from spindle.cli.config.schema_types import ConfigSection, Count, Name, Seconds, SecretName, Table, Text, Texts
+
+Url = Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")]
 
 
 class ServerEntry(ConfigSection):
@@ -16,9 +18,11 @@ class ServerEntry(ConfigSection):
     env_secrets: dict[str, SecretName] = {}
     env_passthrough: Texts = ()
     cwd: Text | None = None
-    url: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
+    url: Url | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server."""
     required: bool = False
     timeout_seconds: Seconds = 60
     start_timeout_seconds: Seconds = 30
@@ -26,13 +30,16 @@ class ServerEntry(ConfigSection):
     tools: Texts | None = None
     enabled: bool = True
     trusted: bool = False
+    sampling: bool = False
+    roots: bool = False
+    sse: bool | None = None
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets"),
+            "command": ("headers", "header_secrets", "sse"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
         }
         way = "url" if self.command is None else "command"
@@ -47,3 +54,39 @@ class McpSection(ConfigSection):
 
     imports: Texts = Field(default=(), alias="import")
     servers: dict[Name, ServerEntry] = {}
+
+
+class OpenApiEntry(ConfigSection):
+    """`[openapi.servers.NAME]`: one API, described by a file or by a document at a URL."""
+
+    url: Url | None = None
+    """Where the description is read; the host must be granted by `reach.hosts`."""
+    file: Text | None = None
+    """The description as a file, relative to the configuration."""
+    base_url: Url | None = None
+    """The address of the API, instead of the first server of the description."""
+    secrets: dict[str, SecretName] = {}
+    """Security scheme of the description → name of a secret."""
+    operations: Texts | None = None
+    """The operations to offer, by id or by `tag:NAME`; patterns such as `list*` are accepted. `None` offers all."""
+    exclude: Texts = ()
+    """Operations to leave out, written in the same way."""
+    requires_approval: Texts = ()
+    """Operations that a person must approve, written in the same way."""
+    timeout_seconds: Seconds = 60
+    max_result_chars: Count = 50_000
+    enabled: bool = True
+    trusted: bool = False
+    """Whether to treat the responses of the API as trusted."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.url is None) == (self.file is None):
+            raise ValueError("expected either url or file, for the description of the API")
+        return self
+
+
+class OpenApiSection(ConfigSection):
+    """`[openapi]`: the APIs whose operations become tools."""
+
+    servers: dict[Name, OpenApiEntry] = {}

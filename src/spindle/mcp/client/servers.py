@@ -21,6 +21,7 @@ from spindle.errors import (
 from spindle.events import Events
 from spindle.extras import missing_extra
 from spindle.json_types import untyped
+from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
 from spindle.mcp.client.task_ledger import TaskLedger
@@ -47,6 +48,8 @@ class McpServers:
 
     registry: ToolRegistry
     """The tools that the servers offer now."""
+    features: UpstreamCatalog
+    """Their prompts, resources and resource templates."""
 
     def __init__(
         self,
@@ -76,9 +79,16 @@ class McpServers:
             tasks=self.tasks,
         )
         self._servers = [
-            UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)
+            UpstreamServer(
+                spec,
+                self.registry,
+                services,
+                on_tools_changed=self._update_others,
+                on_features_changed=lambda _features, kind: self.features.report_change(kind),
+            )
             for spec in _check_specs(specs)
         ]
+        self.features = UpstreamCatalog([server.features for server in self._servers], self._events)
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -148,7 +158,7 @@ class McpServers:
         if attempt.connection is None:
             raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
         begun = time.perf_counter()
-        if not await connection.is_responsive(attempt.connection):
+        if not await connection.health.is_responsive(attempt.connection):
             connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun

@@ -5,7 +5,7 @@ its own, and the extension of 2026-07-28, where the server decides and the task 
 about a task is bounded: its id, its messages, how often it wants to be asked, and how many questions it asks.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -107,6 +107,10 @@ CLAIMS: Final = {EXTENSION: [ResultClaim(result_type="task", model=ClaimedTask, 
 class TaskSession(ClientSession):
     """The SDK's session, which can also ask for a task on the older protocol."""
 
+    def __init__(self, *streams: Any, **options: Any) -> None:
+        super().__init__(*streams, **options)
+        self._task_support: dict[str, str | None] = {}
+
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         """Do nothing, since a malicious output schema could stall it; `tools.output_check` has a bounded cost."""
 
@@ -130,11 +134,19 @@ class TaskSession(ClientSession):
             return TaskView.model_validate(raw["task"], by_name=False)
         return types.CallToolResult.model_validate(raw, by_name=False)
 
-    def can_call_as_task(self) -> bool:
-        """Return whether the server has declared, on the older protocol, that tools can be called as tasks."""
+    def note_task_support(self, tools: Sequence[types.Tool]) -> None:
+        """Note which of the listed tools can, or must, be called as tasks on the older protocol."""
+        for tool in tools:
+            self._task_support[tool.name] = None if tool.execution is None else tool.execution.task_support
+
+    def needs_task(self, name: str, task: CallTask) -> bool:
+        """Return whether a call asks for a task: if its tool requires it, or if its own client asked for one."""
         tasks = None if self.server_capabilities is None else self.server_capabilities.tasks
         requests = None if tasks is None else tasks.requests
-        return requests is not None and requests.tools is not None and requests.tools.call is not None
+        if requests is None or requests.tools is None or requests.tools.call is None:
+            return False
+        support = self._task_support.get(name)
+        return support == "required" or (support == "optional" and task.is_task)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.server.request_state import RequestStateSecurity
 
 from spindle.calls import Call, CallOutcome, Err
 from spindle.json_types import JsonObject
@@ -13,6 +14,9 @@ from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_req
 from spindle.mcp.server.parked_calls import LATE, CallEvent, Execute, ParkedCalls, ResumableCall
 from spindle.mcp.server.peer import CallClient, Context
 from spindle.mcp.server.sessions import McpSession
+
+if TYPE_CHECKING:  # it needs the extra `tickets`
+    from spindle.mcp.server.shared_records import SharedRecords
 
 Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult | JsonObject
 """The answer to a call; a task, which the SDK has no type for, is a JSON object."""
@@ -100,6 +104,13 @@ class CallRounds:
     async def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
         requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
         return types.InputRequiredResult(input_requests=requests, request_state=self.parked_calls.park(running))
+
+
+def build_seal(shared: "SharedRecords | None") -> RequestStateSecurity:
+    """Build what seals the state of questions, so that any replica can read it, and only these."""
+    if shared is None:
+        return RequestStateSecurity.ephemeral()
+    return RequestStateSecurity(keys=shared.replica.key.derive("questions"))
 
 
 def _build_call(params: types.CallToolRequestParams) -> Call:

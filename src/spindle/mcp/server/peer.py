@@ -152,7 +152,16 @@ def _data_of(line: Logged) -> JsonValue:
 
 _REJECTED = -1
 """The error code that clients return when their user rejects sampling."""
-_CAPABILITY_ACTIONS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}
+_CAPABILITY_ACTIONS: Final[dict[Capability, str]] = {
+    "elicitation": "ask its user",
+    "url_elicitation": "open an address for its user",
+    "sampling": "ask its model",
+    "roots": "list its roots",
+}
+_REQUIRED: Final[dict[str, JsonObject]] = {
+    "url_elicitation": {"elicitation": {"url": {}}},
+    "tasks": {"extensions": {TASKS_EXTENSION: {}}},
+}
 
 
 class CallClient:
@@ -189,12 +198,14 @@ class CallClient:
             return _shows_forms(declared.elicitation)
         if capability == "tasks":
             return can_use_tasks(self.request)
+        if capability == "url_elicitation":
+            return declared.elicitation is not None and declared.elicitation.url is not None
         return (declared.sampling if capability == "sampling" else declared.roots) is not None
 
     @property
     def can_be_asked(self) -> bool:
         """Whether the client has declared any capability to answer requests."""
-        return self.can("elicitation") or self.can("sampling") or self.can("roots")
+        return any(self.can(each) for each in get_args(Capability))
 
     async def ask(self, gates: Sequence[Gate]) -> list[Any]:
         """Send all requests at once and return the answers in the same order.
@@ -307,8 +318,6 @@ def report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome
     if result.code != "execution_failed":  # the tool handled it with its own error
         return outcome
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        is_extension = lack.capability == "tasks"
-        needed: JsonObject = {"extensions": {TASKS_EXTENSION: {}}} if is_extension else {lack.capability: {}}
-        needed = {"requiredCapabilities": needed}
+        needed: JsonObject = {"requiredCapabilities": _REQUIRED.get(lack.capability, {lack.capability: {}})}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
     return replace(outcome, result=replace(result, error=str(lack), by="tool"))

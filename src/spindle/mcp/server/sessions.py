@@ -279,6 +279,8 @@ class McpSession:
     last_seen: float = 0.0
     notify: Callable[[], Any] | None = None
     """Notifies the client that its list of tools has changed."""
+    peer: Any = field(default=None, repr=False)
+    """Sends notifications to the client, on the older protocol."""
     log_level: str | None = None
     """The lowest level of log messages to send to the client; `None` until it sets one."""
     tool_list: ToolList | None = None

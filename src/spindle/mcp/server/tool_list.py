@@ -59,6 +59,13 @@ class ToolList:
             )
         return int(cursor)
 
+    def name_tools_of(self, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        names = self.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in self.entries if each.mcp_server == server
+        }
+
     def check_headers(self, ctx: Context, params: types.CallToolRequestParams) -> None:
         """Check that the headers of a call repeat the arguments that its tool's schema names for them.
 
@@ -77,10 +84,11 @@ class ToolList:
         if problem is not None:
             raise MCPError(problem.code, problem.message, problem.data)
 
-    def build_page(self, start: int) -> types.ListToolsResult:
-        """Build the page that starts at a position."""
+    def build_page(self, start: int, *, is_modern: bool = True) -> types.ListToolsResult:
+        """Build the page that starts at a position, for one of the two protocols."""
         listed = self.definitions.entries
-        page = [types.Tool.model_validate(json.loads(each.json)) for each in listed[start : start + PAGE_SIZE]]
+        plain = [json.loads(each.json) for each in listed[start : start + PAGE_SIZE]]
+        page = [types.Tool.model_validate(each if is_modern else dialect.narrow_definition(each)) for each in plain]
         end = start + len(page)
         return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
 
@@ -91,10 +99,15 @@ def _read_annotated_schema(definition: bytes) -> JsonObject | None:
     return json.loads(definition)["inputSchema"] if X_MCP_HEADER_KEY.encode() in definition else None
 
 
+def _order(entry: Entry) -> tuple[str, str]:
+    """Return the place of a tool: own tools as registered, then those of each server, whichever connected first."""
+    return entry.mcp_server or "", entry.mcp_tool or ""
+
+
 class ToolLists:
     """The lists of the views that clients see now; those of a view are dropped with it."""
 
-    def __init__(self, *, structured: bool | None) -> None:
+    def __init__(self, *, structured: bool) -> None:
         self._structured = structured
         self._lists: WeakKeyDictionary[ToolRegistry, OrderedDict[ToolFilter | None, ToolList]] = WeakKeyDictionary()
 
@@ -104,7 +117,8 @@ class ToolLists:
         entries = view.visible_entries(filter)
         known = kept.pop(filter, None)
         if known is None or known.entries != entries:
-            definitions = dialect.definitions(view, filter=filter, structured=self._structured)
+            ordered = [entry.tool for entry in sorted(entries, key=_order)]
+            definitions = dialect.definitions(ordered, structured=self._structured)
             known = ToolList(view=ref(view), entries=entries, definitions=definitions)
         kept[filter] = known
         if len(kept) > MAX_FILTERS:
@@ -150,7 +164,7 @@ class ListPages:
             listed = await self._find_list(ctx, cursor is None)
             requested = listed, listed.find_position(cursor)
         listed, start = requested
-        return listed.build_page(start)
+        return listed.build_page(start, is_modern=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS)
 
 
 def _is_plain(ctx: Context) -> bool:

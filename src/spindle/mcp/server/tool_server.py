@@ -3,43 +3,49 @@
 The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.request_state import RequestStateBoundary
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
-from spindle.bridges import mcp as dialect
+from spindle.artifacts.spool import Spool
 from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome
 from spindle.errors import JournalError, UsageError
 from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
-from spindle.json_types import JsonObject
+from spindle.mcp.client.catalog import UpstreamCatalog
+from spindle.mcp.client.servers import McpServers
+from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
-from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
+from spindle.mcp.server.call_results import CallResults
+from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal, build_seal
+from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
-from spindle.mcp.server.offers import add_offers
+from spindle.mcp.server.feature_changes import FeatureChanges
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tasks.requests import TaskRequests
 from spindle.mcp.server.tasks.service import Again, TaskHost, allow_repeat, build_tasks
 from spindle.mcp.server.tasks.settings import DEFAULT_TASKS, TaskSettings
+from spindle.mcp.server.tool_changes import ToolChanges
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
+from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
 from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 
@@ -57,6 +63,8 @@ class ToolServer:
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
+    With `cache_seconds`, clients of the newer protocol may keep lists for so long; a `public` list is the same for all.
+    `upstream` are the servers whose prompts and resources are served too; what is too long of them is kept in `spool`.
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
     `tasks` says when a call becomes a task for a client that can use them; `None` means never.
 
@@ -75,6 +83,9 @@ class ToolServer:
         filter_of: Callable[[str | None], ToolFilter | None] = lambda _profile: None,
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
+        is_structured: bool = True,
+        cache_seconds: float = 0,
+        cache_scope: Literal["public", "private"] = "private",
         working_dir: str | None = None,
         media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
@@ -82,6 +93,8 @@ class ToolServer:
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
         shared: "SharedRecords | None" = None,
+        upstream: McpServers | None = None,
+        spool: Spool | None = None,
         tasks: TaskSettings | None = DEFAULT_TASKS,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
@@ -91,6 +104,7 @@ class ToolServer:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
+        self._results = CallResults(max_chars=executor.budget.max_chars, media=media, is_fenced=is_fenced)
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
         self._shared = shared
@@ -100,29 +114,25 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
-        self._lists = ToolLists(structured=None if is_fenced else True)
+        self._lists = ToolLists(structured=is_structured)
+        self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
+        replica = None if shared is None else shared.replica
+        self._changes = ToolChanges(self._bus, self._sessions, replica)
+        self.features = self._build_features(upstream, spool)
+        """The prompts and resources of upstream servers and of `offers`."""
         host = TaskHost(
-            prepare=self._prepare,
-            build_result=self._build_result,
-            identify=identify,
-            get_session=self._get_session,
-            find_tool=self._find_tool,
-            get_group=lambda: self.tasks,
-            load=self.load,
-            parked_calls=self._rounds.parked_calls,
-        )
-        self._task_service = build_tasks(tasks, executor, host, None if shared is None else shared.replica)
+            executor, registry, tools_ready, self._prepare, self._build_result, identify, self._get_session,
+            lambda: self.tasks, self.load, self._rounds.parked_calls,
+        )  # fmt: skip
+        self._task_service = build_tasks(tasks, host, replica)
         self._rounds.promoter = self._task_service
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
-        if shared is not None:
-            shared.replica.on("tools_changed", self._hear_of_change)
 
     def _build_sdk(self, name: str, version: str, instructions: str | None) -> Server[Any]:
         pages = ListPages(self._find_list)
-        sdk: Server[Any] = Server(
+        sdk = GatewaySdk(
             name,
             version=version,
             instructions=instructions,
@@ -131,24 +141,33 @@ class ToolServer:
             get_tool_input_schema=lambda _name: None,
             on_list_tools=pages.handle,
             on_subscriptions_listen=self._listening,
+            cache_hints=self._cache_hints,
         )
         # Not an argument of the SDK's server, which has no type for a task.
         sdk.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
-        add_offers(sdk, self._offers, self._taint_reader)
+        self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        key = None if self._shared is None else self._shared.replica.key
-        seal = RequestStateSecurity.ephemeral() if key is None else RequestStateSecurity(keys=key.derive("questions"))
-        sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
+        sdk.middleware.append(RequestStateBoundary(build_seal(self._shared), default_audience=name))
         sdk.middleware.append(pages)
         if self._task_service is not None:
             TaskRequests(self._task_service).register(sdk)
         return sdk
 
-    async def _find_tool(self, session: McpSession, name: str) -> Tool | None:
-        if self._tools_ready is not None and name not in self._base:
-            await self._tools_ready.wait()
-        return session.get_registry(self._base).get(name)
+    def _build_features(self, upstream: McpServers | None, spool: Spool | None) -> FeatureServer:
+        access = ClientAccess(
+            get_session=self._get_session,
+            get_conversation=lambda ctx: self._identify(ctx).conversation,
+            on_read=self._taint_reader,
+            is_ready=self._tools_ready,
+            load=self.load,
+            list_tools=lambda ctx, server: self._find_current_list(self._get_session(ctx)).name_tools_of(server),
+        )
+        replica = None if self._shared is None else self._shared.replica
+        catalog = UpstreamCatalog() if upstream is None else upstream.features
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
+        budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
+        return FeatureServer(catalog, self._offers, access, changes, budget)
 
     @property
     def options(self) -> InitializationOptions:
@@ -172,31 +191,16 @@ class ToolServer:
         """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
         self._taint.forget(key)
+        self.features.changes.forget(key)
 
-    def add_session(self, caller: Caller, notify: Callable[[], Any]) -> None:
-        """Add the session of a client that has made no request here yet; `notify` tells it that its tools changed."""
+    def add_session(self, caller: Caller, peer: Connection) -> None:
+        """Add the session of a client that has made no request here yet; `peer` tells it of changes."""
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=True)
-        session.notify = notify
+        session.notify, session.peer = peer.send_tool_list_changed, peer
 
     async def tools_changed(self) -> None:
         """Notify every client, also of other replicas, that the list of tools has changed."""
-        if self._shared is not None:
-            self._shared.replica.post("tools_changed", {})
-        await self._notify_clients(self._sessions.all())
-
-    async def _notify_clients(self, sessions: Sequence[McpSession]) -> None:
-        await self._bus.publish(ToolsListChanged())
-        for session in sessions:
-            await session.notify_change()
-
-    async def _hear_of_change(self, content: JsonObject) -> None:
-        """Notify the clients here of a change at another replica: of all tools, or of the readers of one session."""
-        key = content.get("session")
-        session = None if key is None else self._sessions.find(key)
-        if session is not None:
-            session.is_current = False
-        if key is None or session is not None:
-            await self._notify_clients(self._sessions.all() if session is None else [session])
+        await self._changes.announce()
 
     def set_log_level(self, key: str, level: str | None) -> None:
         """Set the lowest level of log messages of a session, if it is open here."""
@@ -242,7 +246,7 @@ class ToolServer:
         lists = caller.has_session
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            session.notify = ctx.session.send_tool_list_changed
+            session.notify, session.peer = ctx.session.send_tool_list_changed, ctx.session
         return session
 
     async def _taint_reader(self, ctx: Context) -> None:
@@ -379,12 +383,16 @@ class ToolServer:
 
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
         outcome = report_missing_capability(ctx, outcome)
+        await self._keep_artifact(session, outcome)
+        known = None if session.tool_list is None else session.tool_list.definitions
+        tool = session.get_registry(self._base).get(outcome.name)
+        return await self._results.build(outcome, tool, known, ctx.protocol_version)
+
+    async def _keep_artifact(self, session: McpSession, outcome: CallOutcome) -> None:
+        """Let the client read the artifact of a call, if it has one."""
         if self._shared is not None and can_be_read_back(outcome):
             await self._shared.keep_artifact(session, outcome)
         if session.keep_artifact(outcome):
-            await self._notify_clients([session])
+            await self._changes.notify([session])
             if self._shared is not None:
                 self._shared.replica.post("tools_changed", {"session": session.key})
-        known = None if session.tool_list is None else session.tool_list.definitions
-        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
-        return types.CallToolResult.model_validate(result)

@@ -1,10 +1,10 @@
 """Turns slow calls into tasks, and finds those of a client: running here, ended, or left by a process that is gone."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -67,19 +67,25 @@ class Prepare(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskHost:
+class TaskHost(NamedTuple):
     """What tasks need of the server they belong to."""
 
+    executor: "Executor"
+    registry: ToolRegistry
+    tools_ready: anyio.Event | None
     prepare: Prepare
     build_result: BuildResult
     identify: Callable[[Context], Caller]
     get_session: Callable[[Context, Caller], McpSession]
-    find_tool: Callable[[McpSession, str], Awaitable[Tool | None]]
-    """Returns a tool that a client may see, once the tools of upstream servers are known."""
     get_group: Callable[[], TaskGroup | None]
     load: CallLoad
     parked_calls: ParkedCalls
+
+    async def find_tool(self, session: McpSession, name: str) -> Tool | None:
+        """Return a tool that a client may see, once the tools of upstream servers are known."""
+        if self.tools_ready is not None and name not in self.registry:
+            await self.tools_ready.wait()
+        return session.get_registry(self.registry).get(name)
 
 
 def get_owner(caller: Caller) -> str:
@@ -326,13 +332,11 @@ def allow_repeat(registry: ToolRegistry, name: str) -> ToolRegistry:
     return other
 
 
-def build_tasks(
-    settings: TaskSettings | None, executor: "Executor", host: TaskHost, replica: Replica | None
-) -> TaskService | None:
+def build_tasks(settings: TaskSettings | None, host: TaskHost, replica: Replica | None) -> TaskService | None:
     """Build the tasks of a server; `None` without settings."""
     if settings is None:
         return None
-    return TaskService(settings, host, _build_records(executor, settings.journal), replica=replica)
+    return TaskService(settings, host, _build_records(host.executor, settings.journal), replica=replica)
 
 
 def _build_records(executor: "Executor", journal: Journal | None) -> TaskRecords:
