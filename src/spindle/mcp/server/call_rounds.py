@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import mcp_types as types
 from anyio.abc import TaskGroup
@@ -13,10 +13,8 @@ from spindle.json_types import JsonObject
 from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
 from spindle.mcp.server.parked_calls import LATE, CallEvent, Execute, ParkedCalls, ResumableCall
 from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import McpSession
-
-if TYPE_CHECKING:  # it needs the extra `tickets`
-    from spindle.mcp.server.shared_records import SharedRecords
 
 Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult | JsonObject
 """The answer to a call; a task, which the SDK has no type for, is a JSON object."""
@@ -106,11 +104,11 @@ class CallRounds:
         return types.InputRequiredResult(input_requests=requests, request_state=self.parked_calls.park(running))
 
 
-def build_seal(shared: "SharedRecords | None") -> RequestStateSecurity:
+def build_seal(replica: Replica | None) -> RequestStateSecurity:
     """Build what seals the state of questions, so that any replica can read it, and only these."""
-    if shared is None:
+    if replica is None:
         return RequestStateSecurity.ephemeral()
-    return RequestStateSecurity(keys=shared.replica.key.derive("questions"))
+    return RequestStateSecurity(keys=replica.key.derive("questions"))
 
 
 def _build_call(params: types.CallToolRequestParams) -> Call:

@@ -148,7 +148,11 @@ class ToolServer:
         self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        sdk.middleware.append(RequestStateBoundary(build_seal(self._shared), default_audience=name))
+        sdk.middleware.append(
+            RequestStateBoundary(
+                build_seal(None if self._shared is None else self._shared.replica), default_audience=name
+            )
+        )
         sdk.middleware.append(pages)
         if self._task_service is not None:
             TaskRequests(self._task_service).register(sdk)
