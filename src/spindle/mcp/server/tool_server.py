@@ -118,15 +118,15 @@ class ToolServer:
         self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
-        replica = None if shared is None else shared.replica
-        self._changes = ToolChanges(self._bus, self._sessions, replica)
+        self._replica = None if shared is None else shared.replica
+        self._changes = ToolChanges(self._bus, self._sessions, self._replica)
         self.features = self._build_features(upstream, spool)
         """The prompts and resources of upstream servers and of `offers`."""
         host = TaskHost(
             executor, registry, tools_ready, self._prepare, self._build_result, identify, self._get_session,
             lambda: self.tasks, self.load, self._rounds.parked_calls,
         )  # fmt: skip
-        self._task_service = build_tasks(tasks, host, replica)
+        self._task_service = build_tasks(tasks, host, self._replica)
         self._rounds.promoter = self._task_service
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
 
@@ -148,11 +148,7 @@ class ToolServer:
         self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        sdk.middleware.append(
-            RequestStateBoundary(
-                build_seal(None if self._shared is None else self._shared.replica), default_audience=name
-            )
-        )
+        sdk.middleware.append(RequestStateBoundary(build_seal(self._replica), default_audience=name))
         sdk.middleware.append(pages)
         if self._task_service is not None:
             TaskRequests(self._task_service).register(sdk)
@@ -167,9 +163,8 @@ class ToolServer:
             load=self.load,
             list_tools=lambda ctx, server: self._find_current_list(self._get_session(ctx)).name_tools_of(server),
         )
-        replica = None if self._shared is None else self._shared.replica
         catalog = UpstreamCatalog() if upstream is None else upstream.features
-        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, self._replica)
         budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
         return FeatureServer(catalog, self._offers, access, changes, budget)
 
