@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from spindle.cli.config.schema_types import ConfigSection, Count, ObjectPath, Port, Seconds, Text, Texts
 
@@ -33,6 +33,26 @@ class TrustSection(ConfigSection):
     """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
 
 
+class ServerOAuthSection(ConfigSection):
+    """`[server.oauth]`: the access tokens of an authorization server that `spindle serve` accepts."""
+
+    issuer: Text
+    """The authorization server, exactly as its tokens name it."""
+    scopes: Annotated[dict[Text, Text], Field(min_length=1)]
+    """Scope → profile."""
+    resource: Text | None = None
+    """The public URL of the server; by default `audience`, or the address that it listens on."""
+    audience: Text | None = None
+    """What `aud` of a token must contain; by default `resource`."""
+    jwks_url: Text | None = None
+    """The address of the issuer's keys; by default the issuer's metadata names it."""
+    required_scopes: Texts = ()
+    """Scopes that every token must have."""
+    algorithms: Texts | None = None
+    leeway_seconds: Annotated[float, Field(ge=0, le=300)] = 30
+    """How far clocks may differ."""
+
+
 class ServerSection(ConfigSection):
     """`[server]`: how `spindle serve` listens."""
 
@@ -44,6 +64,7 @@ class ServerSection(ConfigSection):
     tls_certificate: Text | None = None
     """The file of the certificate and its chain, in PEM; with `tls_key`, the server speaks HTTPS."""
     tls_key: Text | None = None
+    oauth: ServerOAuthSection | None = None
     max_sessions: Count = 1_000
     """Beyond this many open sessions, opening another one is refused."""
     max_calls_per_session: Count = 256

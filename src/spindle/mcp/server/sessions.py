@@ -52,6 +52,8 @@ class Caller:
     key: str
     """Identifies the client: equal for all its requests and unique to it."""
     profile: str | None = None
+    user: str | None = None
+    """The person or program, whose logins at upstream servers its calls use; `None` for the only user there is."""
     has_session: bool = True
     """Whether the key identifies a session; otherwise it identifies a token, or all callers without one."""
     client: str | None = None

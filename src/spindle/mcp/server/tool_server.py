@@ -319,6 +319,7 @@ class ToolServer:
         peer.can_repeat = tool is not None and (tool.idempotent or tool.read_only)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
         executor = self._executor.with_registry(registry, approve=approve, slots=self._slots.for_key(conversation))
+        user = self._identify(ctx).user
 
         async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
@@ -328,6 +329,7 @@ class ToolServer:
                 events=events,
                 open_gate=peer.open_gate,
                 client=peer,
+                caller=None if user is None else {"user": user},
             )
             if self._shared is not None and tool is not None and not tool.trusted:
                 await self._shared.mark_tainted(conversation)
