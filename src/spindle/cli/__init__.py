@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from spindle.cli.config.loader import load_config as load_config
     from spindle.cli.runtime import Runtime as Runtime
     from spindle.cli.runtime import open_runtime as open_runtime
+    from spindle.cli.runtime_apis import register_apis as register_apis
     from spindle.cli.runtime_engine import check_engine as check_engine
     from spindle.cli.runtime_engine import open_engine as open_engine
 else:

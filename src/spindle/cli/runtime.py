@@ -81,6 +81,8 @@ async def open_runtime(
         await stack.enter_async_context(journal)
         # Through the lazy door: few configurations have an engine.
         transport = None if config.engine.url is None else await cli.open_engine(config, spool, stack)
+        if config.apis:
+            await cli.register_apis(config, registry, backends, observed_events)
         servers, follower = await start_servers(config, registry, observed_events, stack, wait=wait_for_servers)
         executor = Executor(
             registry,

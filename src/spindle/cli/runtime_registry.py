@@ -6,7 +6,7 @@ Loads nothing that runs calls, so that `list` starts quickly.
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from spindle import mcp
+from spindle import cli, mcp
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
@@ -24,9 +24,12 @@ async def open_registry(config: Config, *, events: Events | None = None) -> Asyn
         InvalidConfigError: A configured tool, server or folder is not available.
         MissingExtraError: A required extra is not installed.
     """
-    registry = build_local_registry(config, build_backends(config))
+    backends, observed_events = build_backends(config), Events() if events is None else events
+    registry = build_local_registry(config, backends)
+    if config.apis:
+        await cli.register_apis(config, registry, backends, observed_events)
     async with AsyncExitStack() as stack:
-        await start_servers(config, registry, Events() if events is None else events, stack, wait=True)
+        await start_servers(config, registry, observed_events, stack, wait=True)
         yield registry
 
 

@@ -172,6 +172,8 @@ def build_secret_lookup(config: Config, environ: Mapping[str, str] = os.environ)
     named = {*config.reach.secrets, *config.tools.http_secrets}
     for entry in config.servers.values():
         named.update(entry.env_secrets.values(), entry.header_secrets.values())
+    for api in config.apis.values():
+        named.update(api.secrets.values())
     named.update(get_store_secrets(config))
     in_file: Callable[[str], object] | None = None
     if config.secrets_file is not None:

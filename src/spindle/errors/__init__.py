@@ -40,6 +40,7 @@ SpindleError
 │   ├── TooManyToolsError                 a list has more tools than the dialect allows
 │   ├── InvalidServerSpecError            the description of an MCP server has an invalid or missing value
 │   ├── UnknownServerError                no MCP server has that name
+│   ├── InvalidOpenApiError               an OpenAPI description cannot be used
 │   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not match the schema
@@ -193,6 +194,7 @@ from spindle.errors.usage import InvalidGateResolutionError as InvalidGateResolu
 from spindle.errors.usage import InvalidMediaError as InvalidMediaError
 from spindle.errors.usage import InvalidMemoryError as InvalidMemoryError
 from spindle.errors.usage import InvalidMessageError as InvalidMessageError
+from spindle.errors.usage import InvalidOpenApiError as InvalidOpenApiError
 from spindle.errors.usage import InvalidRecordError as InvalidRecordError
 from spindle.errors.usage import InvalidReducerError as InvalidReducerError
 from spindle.errors.usage import InvalidRetrievableError as InvalidRetrievableError

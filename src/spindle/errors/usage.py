@@ -322,6 +322,12 @@ class UnknownServerError(UsageError):
         self.server = server
 
 
+class InvalidOpenApiError(UsageError):
+    """An OpenAPI description, or one of its operations, cannot be used."""
+
+    code = "E_INVALID_OPENAPI"
+
+
 class MissingExtraError(UsageError):
     """A feature requires a package that is not installed."""
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-import yaml
 from markdown_it import MarkdownIt, helpers
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -16,9 +15,9 @@ from spindle.artifacts.markdown.bounded_tree import Node
 from spindle.artifacts.markdown.inline_text import find_bare_urls, get_text, get_title
 from spindle.artifacts.markdown.model import Image, Link
 from spindle.artifacts.markdown.tree import build_tree
+from spindle.artifacts.yaml import load_yaml
 from spindle.errors import InvalidArtifactError
-from spindle.json_types import JsonObject, JsonValue, is_array, is_list_or_tuple
-from spindle.text import to_line
+from spindle.json_types import JsonObject, JsonValue
 
 MAX_FRONTMATTER_CHARS: Final = 64 * 1024
 MAX_YAML_NODES: Final = 20_000
@@ -153,40 +152,8 @@ def parse_frontmatter(text: str) -> JsonValue:
     """
     if len(text) > MAX_FRONTMATTER_CHARS:
         raise InvalidArtifactError(f"the frontmatter has {len(text)} characters; the limit is {MAX_FRONTMATTER_CHARS}")
-    safe: Any = yaml
-    loader = safe.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return {}
-        _check_size(node)
-        value = loader.construct_document(node)
-    except (safe.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        reason = to_line(str(error)) or type(error).__name__
-        raise InvalidArtifactError(f"the frontmatter is not valid YAML of plain values: {reason[:300]}") from error
-    finally:
-        loader.dispose()
+        value = load_yaml(text, max_values=MAX_YAML_NODES)
+    except ValueError as error:
+        raise InvalidArtifactError(f"the frontmatter is not valid YAML of plain values: {error!s:.300}") from error
     return {} if value is None else value
-
-
-def _check_size(root: object) -> None:
-    """Reject a document with too many nodes after alias expansion; each node is visited once."""
-    sizes: dict[int, int] = {}
-
-    def size(node: object, above: frozenset[int]) -> int:
-        if id(node) in above:
-            raise ValueError("an alias refers to a node that contains it")
-        if id(node) not in sizes:
-            inside = above | {id(node)}
-            sizes[id(node)] = 1 + sum(size(child, inside) for child in _children(node))
-        return sizes[id(node)]
-
-    if size(root, frozenset()) > MAX_YAML_NODES:
-        raise ValueError(f"it has more than {MAX_YAML_NODES} values after alias expansion")
-
-
-def _children(node: Any) -> list[object]:
-    inside: object = node.value
-    if not is_array(inside):
-        return []
-    return [part for child in inside for part in (child if is_list_or_tuple(child) else (child,))]

@@ -29,6 +29,7 @@ _VERBS = {
     "server.offers": "imports",
     "engine.turns": "imports",
     "tools.http_secrets": "passes on",
+    "openapi.servers": "connects to",
     "reach": "grants",
     "spindle.state": "writes to",
     "spool": "stores",

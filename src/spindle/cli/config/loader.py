@@ -24,7 +24,7 @@ from spindle.cli.config.schema import (
     looks_like_secret,
 )
 from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
-from spindle.cli.config.schema_servers import ServerEntry
+from spindle.cli.config.schema_servers import OpenApiEntry, ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
     ImportedServers,
@@ -71,6 +71,8 @@ class Config:
     reach: ReachSection = field(default_factory=ReachSection.model_construct)
     secrets_file: Path | None = None
     servers: Mapping[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
+    apis: Mapping[str, OpenApiEntry] = field(default_factory=dict[str, OpenApiEntry])
+    """The APIs whose operations become tools; files are absolute."""
     profiles: Mapping[str, ProfileEntry] = field(default_factory=dict[str, ProfileEntry])
     profile: str | None = None
     """The default profile, for callers without one."""
@@ -252,6 +254,7 @@ class _ConfigBuilder:
             reach=reach,
             secrets_file=secrets_file,
             servers=servers,
+            apis={name: self._expand_api(name, entry) for name, entry in file.openapi.servers.items()},
             profiles=file.profiles,
             profile=file.spindle.profile,
             server=file.server,
@@ -263,6 +266,20 @@ class _ConfigBuilder:
         if section.url is None:
             return section
         return section.model_copy(update={"url": self.expand_text(("engine", "url"), section.url)})
+
+    def _expand_api(self, name: str, entry: OpenApiEntry) -> OpenApiEntry:
+        key = ("openapi", "servers", name)
+        if not is_unambiguous_name(name):
+            raise self._error(key, _AMBIGUOUS)
+        if not entry.enabled:
+            return entry
+        changed: JsonObject = {}
+        for field_name in ("url", "base_url"):
+            text = getattr(entry, field_name)
+            changed[field_name] = None if text is None else self.expand_text((*key, field_name), text)
+        if entry.file is not None:
+            changed["file"] = str(self.resolve_path((*key, "file"), entry.file))
+        return entry.model_copy(update=changed)
 
     def merge_servers(
         self, file: ConfigFile, imported: Sequence[ImportedServers]

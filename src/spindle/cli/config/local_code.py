@@ -49,7 +49,7 @@ def find_module_folders(file: ConfigFile, base: Path, environ: Mapping[str, str]
 
 
 def find_local_code(file: ConfigFile, base: Path, *, cwd: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return the files that a configuration in the folder `base` imports, starts or reads servers from.
+    """Return the files that a configuration in the folder `base` imports, starts or reads servers and APIs from.
 
     Only files that come with the configuration count: modules found in `tools.python_path`, in the folder of the
     configuration or in the working folder, with every local module they import and all modules of their packages;
@@ -62,10 +62,17 @@ def find_local_code(file: ConfigFile, base: Path, *, cwd: Path, environ: Mapping
     found = _find_modules(named, folders) | dict.fromkeys(filter(_is_file, folders))
     imported = find_imported_servers(file, base, environ)
     found |= dict.fromkeys(imported)
+    found |= dict.fromkeys(_find_descriptions(file, base, environ))
     for entry in (*file.mcp.servers.values(), *(each for servers in imported.values() for each in servers.values())):
         if entry.enabled and entry.command is not None:
             found |= dict.fromkeys(_find_scripts(entry, base, cwd, environ))
     return sorted(found)
+
+
+def _find_descriptions(file: ConfigFile, base: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the files of OpenAPI descriptions, which decide where requests are sent."""
+    named = [entry.file for entry in file.openapi.servers.values() if entry.enabled and entry.file is not None]
+    return [path for text in named if (path := _expand(text, base, environ)) is not None and _is_file(path)]
 
 
 def find_imported_servers(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
-from spindle.cli.config.schema_servers import McpSection
+from spindle.cli.config.schema_servers import McpSection, OpenApiSection
 from spindle.cli.config.schema_types import (
     ConfigSection,
     Count,
@@ -195,6 +195,7 @@ class ConfigFile(ConfigSection):
     storage: StorageSection = Field(default_factory=StorageSection.model_construct)
     reach: ReachSection = Field(default_factory=ReachSection.model_construct)
     mcp: McpSection = Field(default_factory=McpSection.model_construct)
+    openapi: OpenApiSection = Field(default_factory=OpenApiSection.model_construct)
     profiles: dict[Name, ProfileEntry] = {}
     server: ServerSection = Field(default_factory=ServerSection.model_construct)
     trust: TrustSection = Field(default_factory=TrustSection.model_construct)

@@ -1,10 +1,12 @@
-"""Schema of `[mcp]`: the upstream servers of a configuration."""
+"""Schema of `[mcp]` and `[openapi]`: the upstream servers and APIs of a configuration."""
 
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from spindle.cli.config.schema_types import ConfigSection, Count, Name, Seconds, SecretName, Table, Text, Texts
+
+Url = Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")]
 
 
 class ServerEntry(ConfigSection):
@@ -16,7 +18,7 @@ class ServerEntry(ConfigSection):
     env_secrets: dict[str, SecretName] = {}
     env_passthrough: Texts = ()
     cwd: Text | None = None
-    url: Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")] | None = None
+    url: Url | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
     required: bool = False
@@ -47,3 +49,39 @@ class McpSection(ConfigSection):
 
     imports: Texts = Field(default=(), alias="import")
     servers: dict[Name, ServerEntry] = {}
+
+
+class OpenApiEntry(ConfigSection):
+    """`[openapi.servers.NAME]`: one API, described by a file or by a document at a URL."""
+
+    url: Url | None = None
+    """Where the description is read; the host must be granted by `reach.hosts`."""
+    file: Text | None = None
+    """The description as a file, relative to the configuration."""
+    base_url: Url | None = None
+    """The address of the API, instead of the first server of the description."""
+    secrets: dict[str, SecretName] = {}
+    """Security scheme of the description → name of a secret."""
+    operations: Texts | None = None
+    """The operations to offer, by id or by `tag:NAME`; patterns such as `list*` are accepted. `None` offers all."""
+    exclude: Texts = ()
+    """Operations to leave out, written in the same way."""
+    requires_approval: Texts = ()
+    """Operations that a person must approve, written in the same way."""
+    timeout_seconds: Seconds = 60
+    max_result_chars: Count = 50_000
+    enabled: bool = True
+    trusted: bool = False
+    """Whether to treat the responses of the API as trusted."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.url is None) == (self.file is None):
+            raise ValueError("expected either url or file, for the description of the API")
+        return self
+
+
+class OpenApiSection(ConfigSection):
+    """`[openapi]`: the APIs whose operations become tools."""
+
+    servers: dict[Name, OpenApiEntry] = {}
