@@ -3,18 +3,26 @@
 import base64
 import hashlib
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+from anyio import to_thread
 from joserfc import jwt
 from joserfc.jwk import ECKey
+
+from spindle.execution import StateKey
+from spindle.mcp import ServerSpec
+from spindle.mcp.oauth import Logins, LoginSettings, TokenStore
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,12 @@ def listening(answer: Callable[[Received], Reply]) -> Generator[tuple[str, list[
         def log_message(self, format: str, *args: Any) -> None:
             del format, args
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exception(), ConnectionError):  # a client has left
+                super().handle_error(request, client_address)
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -253,3 +266,33 @@ def running_upstream(issuer: Issuer) -> Generator[Upstream]:
     with listening(upstream.answer) as (address, upstream.requests):
         upstream.url = f"{address}/mcp"
         yield upstream
+
+
+def oauth_spec(upstream: Upstream, name: str = "up", **settings: Any) -> ServerSpec:
+    """The configuration of a protected server."""
+    return ServerSpec(name=name, url=upstream.url, oauth=LoginSettings(issuer=upstream.issuer.url, **settings))
+
+
+def open_logins(folder: Path, **more: Any) -> Logins:
+    return Logins(TokenStore(folder, StateKey("a state key")), **more)
+
+
+async def visit(url: str) -> dict[str, str]:
+    """Open the authorization URL as a browser would; return the parameters of the redirect."""
+
+    def open_page() -> str:
+        parts = urlsplit(url)
+        connection = HTTPConnection(parts.netloc)
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        location = connection.getresponse().getheader("location") or ""
+        connection.close()
+        return location
+
+    return dict(parse_qsl(urlsplit(await to_thread.run_sync(open_page)).query))
+
+
+async def log_in(logins: Logins, spec: ServerSpec, user: str, issuer: Issuer, account: str) -> None:
+    """Log a user in with an account of the issuer."""
+    issuer.user = account
+    pending = await logins.begin(spec, user, redirect_uri="http://127.0.0.1:7777/callback")
+    await logins.finish(spec, user, pending, await visit(pending.authorization_url))

@@ -163,6 +163,7 @@ def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
         "filter_of": filter_for,
         "working_dir": str(runtime.config.root),
         "offers": _load_extra_server(runtime.config),
+        "user_tools": runtime.servers,
         "max_calls_per_session": section.max_calls_per_session,
         "max_running_per_session": section.max_running_per_session,
     }

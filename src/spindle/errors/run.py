@@ -53,6 +53,11 @@ class OAuthError(RunError):
     code = "E_OAUTH"
     status = 502
 
+    def __init__(self, message: str, *, is_refused: bool = False) -> None:
+        super().__init__(message)
+        self.is_refused = is_refused
+        """Whether a login is no longer accepted, so that trying again does not help."""
+
 
 class SpoolError(RunError):
     """The spool of large outputs cannot be written or read; `__cause__` is the reason."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from spindle.errors import InvalidServerSpecError
 from spindle.json_types import is_list_or_tuple, is_mapping, untyped
+from spindle.mcp.login_settings import LoginSettings, find_url_problem
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OUR_HEADERS = frozenset(
@@ -18,7 +19,7 @@ _OUR_HEADERS = frozenset(
     )
 )
 _STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd")
-_HTTP_ONLY = ("headers", "header_secrets")
+_HTTP_ONLY = ("headers", "header_secrets", "oauth")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +42,8 @@ class ServerSpec:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     header_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Header → name of a secret, resolved for each request."""
+    oauth: LoginSettings | None = None
+    """How users log in; their own tokens are sent with their calls, and nobody else's."""
     env_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Environment variable → name of a secret, resolved for each start."""
     required: bool = False
@@ -71,6 +74,7 @@ class ServerSpec:
         self._check_place()
         self._check_env()
         self._check_headers()
+        self._check_oauth()
 
     @property
     def transport(self) -> str:
@@ -143,6 +147,19 @@ class ServerSpec:
                 self._raise_invalid("headers", f"has a value for {header!r} that is not printable ASCII")
         lowered = {header.lower() for header in self.headers} & {header.lower() for header in self.header_secrets}
         self._check_no_overlap("headers", "header_secrets", lowered)
+
+    def _check_oauth(self) -> None:
+        if self.oauth is None:
+            return
+        if not isinstance(untyped(self.oauth), LoginSettings):
+            self._raise_invalid("oauth", f"must be LoginSettings, not a {type(self.oauth).__name__}")
+        problem = find_url_problem(self.url)
+        if problem is not None:
+            self._raise_invalid("url", f"{problem}, because tokens are sent to it")
+        if any(header.lower() == "authorization" for header in self.header_secrets):
+            self._raise_invalid("header_secrets", "must not set Authorization beside oauth")
+        if self.required:
+            self._raise_invalid("required", "does not apply to a server with oauth: each user connects after a login")
 
     def _check_no_overlap(self, name: str, other: str, both: set[str]) -> None:
         if both:

@@ -215,13 +215,14 @@ class Redactor:
     Thread-safe.
     """
 
-    __slots__ = ("__weakref__", "_known", "_lock", "_matcher", "_uncompiled", "is_active")
+    __slots__ = ("__weakref__", "_known", "_lock", "_matcher", "_tokens", "_uncompiled", "is_active")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = Lock()
         self.is_active = False
         """Whether there is anything to mask."""
         self._known: set[str] = set()
+        self._tokens: dict[str, tuple[bytes, ...]] = {}
         self._uncompiled: list[str] = []
         self._matcher: SecretMatcher | None = None
         for value in values:
@@ -243,6 +244,28 @@ class Redactor:
                 self._uncompiled.append(text)  # its patterns are compiled when they are first needed
                 self._known.add(text)
                 self.is_active = True
+
+    def add_token(self, value: str) -> None:
+        """Register a random value that will be discarded, such as an access token.
+
+        It is found as common encoders write it, which needs no patterns: they take long to compile.
+        """
+        forms = tuple(parts.build_literals(value))
+        if not forms:  # so short that it needs a pattern
+            self.add(value)
+        with self._lock:
+            if forms and value not in self._known:
+                self._tokens = {**self._tokens, value: forms}
+                self._known.add(value)
+                self.is_active = True
+
+    def discard_token(self, value: str) -> None:
+        """Mask a value of `add_token` no longer."""
+        with self._lock:
+            if value in self._tokens:
+                self._tokens = {token: forms for token, forms in self._tokens.items() if token != value}
+                self._known.discard(value)
+                self.is_active = bool(self._known)
 
     def prepare(self) -> None:
         """Compile the patterns of added values now instead of on first use; long values take a while."""
@@ -366,7 +389,9 @@ class Redactor:
 
     def _spans(self, data: bytes) -> list[Span]:
         self.prepare()
-        return [] if self._matcher is None else self._matcher.find(data)
+        spans = [] if self._matcher is None else self._matcher.find(data)
+        found = [span for forms in self._tokens.values() for form in forms for span in _find_literal(form, data)]
+        return merge_spans([*spans, *found]) if found else spans
 
 
 def _get_text(value: object) -> str | None:

@@ -26,12 +26,14 @@ from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, show_progress
+from spindle.cli.runtime_logins import build_logins
 from spindle.cli.runtime_servers import (
     build_backends,
     build_secret_lookup,
     build_server_secret_lookup,
     build_specs,
     get_store_secrets,
+    name_server_secrets,
 )
 from spindle.cli.runtime_stores import (
     build_journal,
@@ -182,7 +184,7 @@ async def _check_store(
 def _secrets(area: str, config: Config) -> Iterator[Check]:
     named = dict.fromkeys([*config.reach.secrets, *get_store_secrets(config)])
     for entry in config.servers.values():
-        named |= dict.fromkeys([*entry.env_secrets.values(), *entry.header_secrets.values()])
+        named |= dict.fromkeys(name_server_secrets(entry))
     if not named:
         return
     try:
@@ -275,7 +277,7 @@ async def check_servers(config: Config) -> list[Check]:
             return checks
         slowest = max(spec.start_timeout_seconds for spec in specs)
         secrets, events = build_server_secret_lookup(config), _discard_warnings()
-        async with mcp.McpServers(specs, secrets=secrets, events=events) as servers:
+        async with mcp.McpServers(specs, secrets=secrets, logins=build_logins(config, specs), events=events) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
             checks += [_check(status, spec) for status, spec in zip(servers.status(), specs, strict=True)]

@@ -9,6 +9,18 @@ from spindle.cli.config.schema_types import ConfigSection, Count, Name, Seconds,
 Url = Annotated[str, StringConstraints(pattern=r"^(https?://|\$\{)")]
 
 
+class LoginEntry(ConfigSection):
+    """`[mcp.servers.NAME.oauth]`: how users log in to a server; `oauth = true` discovers everything."""
+
+    issuer: Text | None = None
+    client_id: Text | None = None
+    client_secret: SecretName | None = None
+    """The name of the secret that holds the secret of `client_id`."""
+    scopes: Texts = ()
+    client_metadata_url: Text | None = None
+    redirect_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+
+
 class ServerEntry(ConfigSection):
     """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
 
@@ -21,6 +33,8 @@ class ServerEntry(ConfigSection):
     url: Url | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
+    oauth: bool | LoginEntry = False
+    """Whether users log in, each with tokens of his own."""
     required: bool = False
     timeout_seconds: Seconds = 60
     start_timeout_seconds: Seconds = 30
@@ -34,7 +48,7 @@ class ServerEntry(ConfigSection):
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets"),
+            "command": ("headers", "header_secrets", "oauth"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
         }
         way = "url" if self.command is None else "command"

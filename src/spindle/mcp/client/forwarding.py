@@ -6,7 +6,7 @@ A call is sent a second time only if it was not delivered or is repeatable.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 
@@ -72,6 +72,18 @@ class _Availability:
         return self.connection.describe_absence()
 
 
+class CallsByUser(Protocol):
+    """Sends each call over the connection of its user, for a server with OAuth."""
+
+    async def call(self, wanted: UpstreamCall) -> Ok | Err:
+        """Send a call and return its result."""
+        ...
+
+    def status(self, *, tools: int) -> ServerStatus:
+        """Return the status of the server."""
+        ...
+
+
 class UpstreamServer:
     """One upstream server: its connection, its registered tools, and the calls to them."""
 
@@ -88,9 +100,13 @@ class UpstreamServer:
         self._services = services
         self._tools = ServerTools(spec, registry, self._warn)
         self._on_tools_changed = on_tools_changed
+        self.by_user: CallsByUser | None = None
+        """For a server with OAuth, whose own `connection` is never opened: it would have no user."""
 
     def status(self) -> ServerStatus:
         """Return the current status."""
+        if self.by_user is not None:
+            return self.by_user.status(tools=len(self._tools))
         return self.connection.status(tools=len(self._tools))
 
     def retry_rejected_tools(self) -> None:
@@ -119,6 +135,8 @@ class UpstreamServer:
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
         """Send one call and return its result without our credentials, within the server's `timeout_seconds`."""
+        if self.by_user is not None:
+            return await self.by_user.call(wanted)
         result = await self._call_in_time(wanted)
         return redact_result(HandlerResult(result), self._services.redactor).result
 

@@ -122,6 +122,20 @@ class ClientServices:
     """Returns the extra headers of a call over HTTP."""
     changed: Callable[[], None]
     """Called when tools or the state of a server changed."""
+    tokens: "UserTokens | None" = None
+    """The access tokens of the user whose connection it is, for a server with OAuth."""
+
+
+class UserTokens(Protocol):
+    """The access tokens of one user at one server."""
+
+    async def get(self) -> str:
+        """Return a valid token; raises `LoginRequiredError` or `OAuthError`."""
+        ...
+
+    async def renew(self, rejected: str) -> str:
+        """Return another token than the one that the server has rejected; raises like `get`."""
+        ...
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]

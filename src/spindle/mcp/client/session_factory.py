@@ -63,7 +63,7 @@ class SessionFactory:
     async def _link(self) -> TransportLink:
         resolve = partial(self._services.resolve, self._spec.name)
         if self._spec.command is None:
-            return HttpLink(self._spec, resolve)
+            return HttpLink(self._spec, resolve, self._services.tokens)
         secrets = {name: await resolve(secret) for name, secret in self._spec.env_secrets.items()}
         scratch = await anyio.to_thread.run_sync(self._scratch.create)
         return StdioLink(self._spec, build_environment(self._spec, os.environ, scratch, secrets))

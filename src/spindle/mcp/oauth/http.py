@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from spindle import capabilities
 from spindle.capabilities.declare import CallScope
-from spindle.capabilities.network.backend import NetworkBackend
 from spindle.errors import CapabilityError, NetworkError, OAuthError
 from spindle.json_types import JsonObject, JsonValue, is_object
-from spindle.mcp.oauth.settings import find_url_problem, get_origin
+from spindle.mcp.login_settings import find_url_problem, get_origin
 
 MAX_BYTES: Final = 1 << 20
 TIMEOUT_SECONDS: Final = 15.0
@@ -36,7 +36,7 @@ class OAuthHttp:
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._named = {get_origin(url) for url in named}
         self._public, self._private = (
-            NetworkBackend(
+            capabilities.NetworkBackend(
                 ["*"],
                 private_addresses=addresses,
                 max_response_bytes=MAX_BYTES,

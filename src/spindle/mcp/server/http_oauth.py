@@ -14,7 +14,8 @@ from starlette.routing import Route
 from spindle.errors import OAuthError, UsageError
 from spindle.extras import needs_extra
 from spindle.json_types import JsonObject
-from spindle.mcp.oauth.settings import ResourceSettings, find_url_problem
+from spindle.mcp.login_settings import find_url_problem
+from spindle.mcp.oauth.settings import ResourceSettings
 
 with needs_extra("oauth", purpose="accepting tokens of an authorization server"):
     from spindle.mcp.oauth.http import OAuthHttp

@@ -283,6 +283,8 @@ class McpSession:
     """The list of tools that was last sent to the client, used to parse its calls."""
     views: SharedViews | None = field(default=None, repr=False)
     """The views that it shares with other clients; by default its own."""
+    user: str | None = None
+    """The user behind the client, as `Caller.user`."""
     is_current: bool = False
     """Whether it has the artifacts of its calls at other replicas."""
     _shown_readers: frozenset[str] = ALWAYS_SHOWN

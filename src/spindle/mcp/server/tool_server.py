@@ -35,6 +35,7 @@ from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
+from spindle.mcp.server.user_tools import UserTools, hide_tools
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -54,6 +55,7 @@ class ToolServer:
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
+    `user_tools` has the tools of servers where each user logs in.
 
     Raises:
         UsageError: A limit is below 1.
@@ -77,6 +79,7 @@ class ToolServer:
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
         shared: "SharedRecords | None" = None,
+        user_tools: UserTools | None = None,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -87,7 +90,7 @@ class ToolServer:
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
-        self._shared = shared
+        self._shared, self._user_tools = shared, user_tools
         self._rounds = (CallRounds if shared is None else shared.build_rounds)(self._build_result)
         self.tasks: TaskGroup | None = None
         """Where sessions and calls run while the server does."""
@@ -212,6 +215,7 @@ class ToolServer:
         # The newer protocol has no sessions; there only a pipe identifies a single client.
         lists = caller.has_session
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
+        session.user = caller.user
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             session.notify = ctx.session.send_tool_list_changed
         return session
@@ -225,13 +229,16 @@ class ToolServer:
 
     def _refresh_list(self, session: McpSession) -> ToolList:
         """Return the client's list of the tools that are available now."""
-        session.tool_list = self._lists.get(session.get_registry(self._base), session.filter)
+        hidden = frozenset[str]() if self._user_tools is None else self._user_tools.find_hidden_tools(session.user)
+        session.tool_list = self._lists.get(session.get_registry(self._base), hide_tools(session.filter, hidden))
         return session.tool_list
 
     async def _find_list(self, ctx: Context, is_first_page: bool) -> ToolList:  # noqa: FBT001  passed by position
         session = self._get_session(ctx)
         if self._tools_ready is not None:
             await self._tools_ready.wait()
+        if self._user_tools is not None:
+            await self._user_tools.connect_user(session.user)
         if self._shared is not None:
             await self._shared.join(session, self._identify(ctx).conversation, self._taint, self._base)
         # The pages of one list fit together, and only the first one looks at every tool.
