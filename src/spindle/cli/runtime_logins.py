@@ -1,10 +1,11 @@
 """The logins of a configuration: tokens in the state folder, sealed with the state key."""
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from spindle.cli.config.loader import Config
-from spindle.cli.runtime_servers import build_server_secret_lookup
+from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.cli.runtime_stores import read_state_key
 from spindle.extras import needs_extra
 from spindle.mcp.spec import ServerSpec
@@ -30,3 +31,19 @@ def build_logins(config: Config, specs: Iterable[ServerSpec]) -> "Logins | None"
         from spindle.mcp.oauth.token_store import TokenStore  # noqa: PLC0415 - an extra
     store = TokenStore(config.state / FOLDER, StateKey(read_state_key(config)))
     return Logins(store, resolve=build_server_secret_lookup(config))
+
+
+def describe_logins(config: Config) -> Iterator[tuple[str, str, str | None]]:
+    """Yield each server with OAuth, who has logged in, and the command to run if somebody must."""
+    specs = [spec for spec in build_specs(config) if spec.oauth is not None]
+    logins = build_logins(config, specs)
+    for spec in specs if logins is not None else ():
+        users = [] if logins is None else [logins.describe(spec, user) for user in logins.list_users(spec)]
+        stale = [status.user for status in users if status.state == "needs login"]
+        if not users:
+            yield spec.name, "nobody has logged in", f"spindle login {spec.name}"
+        elif stale:
+            command = shlex.join(["spindle", "login", spec.name, "--user", stale[0]])
+            yield spec.name, f"{len(stale)} of {len(users)} users must log in again", command
+        else:
+            yield spec.name, f"{len(users)} user{'' if len(users) == 1 else 's'} logged in", None

@@ -26,7 +26,7 @@ from spindle.cli.config.sources import RemoteStore
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, show_progress
-from spindle.cli.runtime_logins import build_logins
+from spindle.cli.runtime_logins import build_logins, describe_logins
 from spindle.cli.runtime_servers import (
     build_backends,
     build_secret_lookup,
@@ -286,6 +286,15 @@ async def check_servers(config: Config) -> list[Check]:
     return checks
 
 
+def check_logins(config: Config) -> Iterator[Check]:
+    """Report who has logged in to each server with OAuth."""
+    try:
+        for server, detail, fix in describe_logins(config):
+            yield Check(AREA, f"{server}, login", "ok" if fix is None else "warning", detail, fix)
+    except SpindleError as error:
+        yield Check(AREA, "login", "failed", str(error))
+
+
 def _discard_warnings() -> Events:
     """Return events that discard warnings, since the checks report the same."""
     events = Events()
@@ -294,6 +303,8 @@ def _discard_warnings() -> Events:
 
 
 def _check(status: ServerStatus, spec: ServerSpec) -> Check:
+    if spec.oauth is not None and status.state == "idle":
+        return Check(AREA, status.name, "ok", "connected for each user after a login")
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}", suggest_home(spec))
@@ -328,6 +339,7 @@ def doctor(*, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS)
             if config.servers:
                 progress.update(f"starting {', '.join(config.servers)} …")
                 checks += anyio.run(check_servers, config)
+                checks += check_logins(config)
         checks += check_extras()
     is_fine = not any(check.status == "failed" for check in checks)
     out = Output()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from spindle.errors import OAuthError
 from spindle.json_types import JsonObject
-from spindle.mcp.login_settings import LoginSettings
+from spindle.mcp.login_settings import LoginSettings, find_url_problem
 from spindle.mcp.oauth.discovery import AuthorizationServer
 from spindle.mcp.oauth.http import Answer, OAuthHttp
 from spindle.mcp.oauth.token_store import StoredLogin
@@ -62,6 +62,7 @@ async def begin_login(
         redirect_uri=redirect_uri,
         client_id="",
         auth_method="none",
+        revocation_endpoint=_get_revocation_endpoint(server.metadata),
     )
     if settings.client_id is not None:
         method = _choose_method(server.metadata) if has_secret else "none"
@@ -135,15 +136,8 @@ async def refresh_login(login: StoredLogin, http: OAuthHttp, *, client_secret: s
 async def _request_tokens(
     login: StoredLogin, form: dict[str, str], http: OAuthHttp, client_secret: str | None, *, scope: str | None
 ) -> StoredLogin:
-    secret = login.client_secret or client_secret or ""
-    form = {**form, "client_id": login.client_id, "resource": login.resource}
-    headers: dict[str, str] = {}
-    if login.auth_method == "client_secret_basic":
-        pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"
-        headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    elif login.auth_method == "client_secret_post":
-        form["client_secret"] = secret
-    answer = await http.post_form(login.token_endpoint, form, headers)
+    form = {**form, "resource": login.resource}
+    answer = await _post_as_client(login, login.token_endpoint, form, http, client_secret)
     tokens = _read_tokens(answer)
     now = time.time()
     seconds = tokens.expires_in
@@ -155,6 +149,33 @@ async def _request_tokens(
         refresh_at=None if seconds is None else now + max(seconds - _EARLY_SECONDS, seconds / 2),
         scope=tokens.scope or scope,
     )
+
+
+async def withdraw_login(login: StoredLogin, http: OAuthHttp, *, client_secret: str | None = None) -> bool:
+    """Withdraw the tokens at the authorization server (RFC 7009); return whether it did.
+
+    Raises:
+        OAuthError: It cannot be reached.
+    """
+    token = login.refresh_token or login.access_token
+    if login.revocation_endpoint is None or not token:
+        return False
+    return (
+        await _post_as_client(login, login.revocation_endpoint, {"token": token}, http, client_secret)
+    ).status == 200
+
+
+async def _post_as_client(
+    login: StoredLogin, url: str, form: Mapping[str, str], http: OAuthHttp, client_secret: str | None
+) -> Answer:
+    secret = login.client_secret or client_secret or ""
+    sent, headers = {**form, "client_id": login.client_id}, dict[str, str]()
+    if login.auth_method == "client_secret_basic":
+        pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"
+        headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    elif login.auth_method == "client_secret_post":
+        sent["client_secret"] = secret
+    return await http.post_form(url, sent, headers)
 
 
 def _read_tokens(answer: Answer) -> OAuthToken:
@@ -202,6 +223,11 @@ async def _register(draft: StoredLogin, server: AuthorizationServer, http: OAuth
         raise OAuthError(f"{server.issuer} registered the client in a way that cannot be used") from error
     method = client.token_endpoint_auth_method or ("none" if client.client_secret is None else "client_secret_basic")
     return replace(draft, client_id=client.client_id, client_secret=client.client_secret, auth_method=method)
+
+
+def _get_revocation_endpoint(metadata: OAuthMetadata) -> str | None:
+    found = None if metadata.revocation_endpoint is None else str(metadata.revocation_endpoint)
+    return found if find_url_problem(found) is None else None
 
 
 def _choose_method(metadata: OAuthMetadata) -> str:

@@ -12,7 +12,7 @@ from spindle.errors import LoginRequiredError, OAuthError, SecretError, UsageErr
 from spindle.mcp.login_settings import LoginSettings
 from spindle.mcp.oauth.discovery import discover
 from spindle.mcp.oauth.http import OAuthHttp
-from spindle.mcp.oauth.login_flow import PendingLogin, begin_login, finish_login, refresh_login
+from spindle.mcp.oauth.login_flow import PendingLogin, begin_login, finish_login, refresh_login, withdraw_login
 from spindle.mcp.oauth.token_store import LoginPlace, StoredLogin, TokenStore
 from spindle.mcp.spec import ServerSpec
 
@@ -122,6 +122,15 @@ class Logins:
         secret = self._find_secret(spec)
         login = await finish_login(pending, answer, _open_http(spec), client_secret=secret)
         self._store.write(_find_place(spec, user), login)
+
+    async def withdraw(self, spec: ServerSpec, user: str) -> bool:
+        """Withdraw a user's tokens at the authorization server; return whether it confirmed."""
+        try:
+            login = self._store.read(_find_place(spec, user))
+            secret = self._find_secret(spec)
+            return login is not None and await withdraw_login(login, _open_http(spec), client_secret=secret)
+        except (OAuthError, SecretError):
+            return False
 
     def remove(self, spec: ServerSpec, user: str) -> bool:
         """Forget a user's login; return whether there was one."""

@@ -52,6 +52,7 @@ class StoredLogin:
     """In seconds since 1970; `None` if the issuer did not say."""
     refresh_at: float | None = None
     scope: str | None = None
+    revocation_endpoint: str | None = None
 
 
 class TokenStore:
