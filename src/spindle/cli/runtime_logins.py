@@ -2,21 +2,19 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from spindle import execution
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.cli.runtime_stores import read_state_key
 from spindle.extras import needs_extra
+from spindle.mcp import oauth
 from spindle.mcp.spec import ServerSpec
-
-if TYPE_CHECKING:  # it needs the extra `oauth`
-    from spindle.mcp.oauth.logins import Logins
 
 FOLDER = "logins"
 
 
-def build_logins(config: Config, specs: Iterable[ServerSpec]) -> "Logins | None":
+def build_logins(config: Config, specs: Iterable[ServerSpec]) -> "oauth.Logins | None":
     """Return the logins of users, or `None` if no server uses OAuth.
 
     Raises:
@@ -26,22 +24,20 @@ def build_logins(config: Config, specs: Iterable[ServerSpec]) -> "Logins | None"
     if not any(spec.oauth is not None for spec in specs):
         return None
     with needs_extra("oauth", purpose="logging in to MCP servers"):
-        from spindle.execution.state_key import StateKey  # noqa: PLC0415 - an extra
-        from spindle.mcp.oauth.logins import Logins  # noqa: PLC0415 - an extra
-        from spindle.mcp.oauth.token_store import TokenStore  # noqa: PLC0415 - an extra
-    store = TokenStore(config.state / FOLDER, StateKey(read_state_key(config)))
-    return Logins(store, resolve=build_server_secret_lookup(config))
+        key = execution.StateKey(read_state_key(config))
+        store = oauth.TokenStore(config.state / FOLDER, key)
+        return oauth.Logins(store, resolve=build_server_secret_lookup(config))
 
 
 def describe_logins(config: Config) -> Iterator[tuple[str, str, str | None]]:
-    """Yield each server with OAuth, who has logged in, and the command to run if somebody must."""
+    """Yield each server with OAuth, who has logged in, and the command to run if a user must."""
     specs = [spec for spec in build_specs(config) if spec.oauth is not None]
     logins = build_logins(config, specs)
     for spec in specs if logins is not None else ():
         users = [] if logins is None else [logins.describe(spec, user) for user in logins.list_users(spec)]
         stale = [status.user for status in users if status.state == "needs login"]
         if not users:
-            yield spec.name, "nobody has logged in", f"spindle login {spec.name}"
+            yield spec.name, "no user has logged in", f"spindle login {spec.name}"
         elif stale:
             command = shlex.join(["spindle", "login", spec.name, "--user", stale[0]])
             yield spec.name, f"{len(stale)} of {len(users)} users must log in again", command

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from spindle import cli, mcp
 from spindle.cli.config.loader import Config
-from spindle.cli.runtime_logins import build_logins
 from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.events import Events
@@ -65,7 +64,7 @@ async def start_servers(
         return None, None
     servers = await stack.enter_async_context(
         mcp.McpServers(
-            specs, secrets=build_server_secret_lookup(config), logins=build_logins(config, specs), events=events
+            specs, secrets=build_server_secret_lookup(config), logins=cli.build_logins(config, specs), events=events
         )
     )
     follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])

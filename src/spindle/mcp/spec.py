@@ -42,8 +42,8 @@ class ServerSpec:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     header_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Header → name of a secret, resolved for each request."""
-    oauth: LoginSettings | None = None
-    """How users log in; their own tokens are sent with their calls, and nobody else's."""
+    oauth: LoginSettings | None = field(default=None, repr=False)
+    """How users log in; a call is sent with the token of its own user."""
     env_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Environment variable → name of a secret, resolved for each start."""
     required: bool = False

@@ -97,6 +97,7 @@ def test_wrong_settings_are_refused(spindle: Command, place: Place, setting: str
     assert spindle("login", "up").code == 2
 
 
+@pytest.mark.slow
 def test_doctor_reports_the_logins(
     spindle: Command, place: Place, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

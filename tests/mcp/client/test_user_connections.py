@@ -98,7 +98,7 @@ async def test_two_users_of_three_servers_never_share_a_token(
 
 
 @one_loop
-async def test_a_user_without_login_is_told_what_to_do_and_nothing_is_sent(
+async def test_a_user_without_login_gets_the_command_and_nothing_is_sent(
     issuer: Issuer, upstreams: dict[str, Upstream], tmp_path: Path
 ) -> None:
     logins, upstream = open_logins(tmp_path), upstreams["one"]

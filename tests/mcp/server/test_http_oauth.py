@@ -93,7 +93,7 @@ async def test_the_metadata_names_the_resource_and_the_issuer(issuer: Issuer) ->
     }
 
 
-async def test_a_request_without_token_is_told_where_to_get_one(issuer: Issuer) -> None:
+async def test_a_request_without_token_learns_where_to_get_one(issuer: Issuer) -> None:
     async with served(issuer) as client:
         answer = await client.post("/mcp", json={})
 
@@ -154,7 +154,7 @@ async def test_users_and_profiles_are_kept_apart_and_configured_tokens_still_wor
     assert [who for who, text in written.items() if "wrote x" in text] == ["alice as writer", "program"]
 
 
-async def test_an_issuer_that_is_down_is_no_reason_to_throw_tokens_away() -> None:
+async def test_clients_keep_their_tokens_while_the_issuer_is_down() -> None:
     with running_issuer() as issuer:
         token = issuer.make_token(aud=RESOURCE)
     async with served(issuer) as client:

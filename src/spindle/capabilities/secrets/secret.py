@@ -236,36 +236,28 @@ class Redactor:
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._known)} values>"
 
-    def add(self, value: "str | Secret") -> None:
-        """Register a value to be masked from now on; blank values are ignored."""
+    def add(self, value: "str | Secret", *, is_token: bool = False) -> None:
+        """Register a value to be masked from now on; blank values are ignored.
+
+        A token is a random value that will be discarded: it is found as common encoders write it, without patterns.
+        """
         text = value.reveal() if isinstance(value, Secret) else value
         with self._lock:
             if text.strip() and text not in self._known:
-                self._uncompiled.append(text)  # its patterns are compiled when they are first needed
+                forms = tuple(parts.build_literals(text)) if is_token else ()
+                if forms:
+                    self._tokens = {**self._tokens, text: forms}
+                else:
+                    self._uncompiled.append(text)  # its patterns are compiled when they are first needed
                 self._known.add(text)
                 self.is_active = True
 
-    def add_token(self, value: str) -> None:
-        """Register a random value that will be discarded, such as an access token.
-
-        It is found as common encoders write it, which needs no patterns: they take long to compile.
-        """
-        forms = tuple(parts.build_literals(value))
-        if not forms:  # so short that it needs a pattern
-            self.add(value)
+    def discard(self, token: str) -> None:
+        """Mask a token no longer."""
         with self._lock:
-            if forms and value not in self._known:
-                self._tokens = {**self._tokens, value: forms}
-                self._known.add(value)
-                self.is_active = True
-
-    def discard_token(self, value: str) -> None:
-        """Mask a value of `add_token` no longer."""
-        with self._lock:
-            if value in self._tokens:
-                self._tokens = {token: forms for token, forms in self._tokens.items() if token != value}
-                self._known.discard(value)
-                self.is_active = bool(self._known)
+            if token in self._tokens:
+                self._tokens = {each: forms for each, forms in self._tokens.items() if each != token}
+                self._known.remove(token)
 
     def prepare(self) -> None:
         """Compile the patterns of added values now instead of on first use; long values take a while."""

@@ -3,7 +3,7 @@
 import dataclasses
 import webbrowser
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import anyio
 from anyio import to_thread
@@ -16,11 +16,8 @@ from spindle.cli.output import Output, print_message, stderr
 from spindle.cli.runtime_logins import build_logins
 from spindle.cli.runtime_servers import build_specs
 from spindle.errors import CommandError
-from spindle.extras import needs_extra
+from spindle.mcp import oauth
 from spindle.mcp.spec import ServerSpec
-
-if TYPE_CHECKING:  # they need the extra `oauth`
-    from spindle.mcp.oauth.logins import Logins, LoginStatus
 
 DEFAULT_USER = "default"
 
@@ -79,12 +76,9 @@ def _find_spec(config: Config, specs: dict[str, ServerSpec], name: str | None) -
     raise build_unknown_error("server", name, config.servers, "`spindle doctor` shows the configured servers")
 
 
-async def _log_in(logins: "Logins", spec: ServerSpec, user: str, seconds: float, opens_browser: bool) -> None:  # noqa: FBT001  of anyio.run
-    with needs_extra("oauth", purpose="logging in to MCP servers"):
-        from spindle.mcp.oauth.redirects import listen_for_redirect  # noqa: PLC0415 - an extra
-
+async def _log_in(logins: "oauth.Logins", spec: ServerSpec, user: str, seconds: float, opens_browser: bool) -> None:  # noqa: FBT001  of anyio.run
     port = None if spec.oauth is None else spec.oauth.redirect_port
-    async with listen_for_redirect(port) as listener:
+    async with oauth.listen_for_redirect(port) as listener:
         pending = await logins.begin(spec, user, redirect_uri=listener.redirect_uri)
         out = stderr()
         out.line(f"Log in to {spec.name} at {pending.server.issuer}:")
@@ -95,7 +89,7 @@ async def _log_in(logins: "Logins", spec: ServerSpec, user: str, seconds: float,
         await logins.finish(spec, user, pending, answer)
 
 
-async def _log_out(logins: "Logins", spec: ServerSpec, user: str) -> int:
+async def _log_out(logins: "oauth.Logins", spec: ServerSpec, user: str) -> int:
     if not logins.describe(spec, user).issuer and user not in logins.list_users(spec):
         raise CommandError(f"user {user!r} has not logged in to {spec.name}", exit_code=NOT_FOUND)
     is_withdrawn = await logins.withdraw(spec, user)
@@ -105,7 +99,7 @@ async def _log_out(logins: "Logins", spec: ServerSpec, user: str) -> int:
     return OK
 
 
-def _list(specs: dict[str, ServerSpec], logins: "Logins | None", *, json: bool) -> int:
+def _list(specs: dict[str, ServerSpec], logins: "oauth.Logins | None", *, json: bool) -> int:
     found = [] if logins is None else [status for spec in specs.values() for status in list_statuses(logins, spec)]
     out = Output()
     if json:
@@ -118,12 +112,12 @@ def _list(specs: dict[str, ServerSpec], logins: "Logins | None", *, json: bool) 
     return OK
 
 
-def list_statuses(logins: "Logins", spec: ServerSpec) -> "list[LoginStatus]":
+def list_statuses(logins: "oauth.Logins", spec: ServerSpec) -> "list[oauth.LoginStatus]":
     """Return the states of all logins at a server; of the default user if there is none."""
     return [logins.describe(spec, user) for user in logins.list_users(spec) or [DEFAULT_USER]]
 
 
-def _describe_scope(status: "LoginStatus") -> str:
+def _describe_scope(status: "oauth.LoginStatus") -> str:
     return f", scopes: {status.scope}" if status.scope else ""
 
 

@@ -65,15 +65,15 @@ class RedactedTokens:
     def forget(self) -> None:
         """Redact them no longer."""
         for token in self._used:
-            self._redactor.discard_token(token)
+            self._redactor.discard(token)
         self._used.clear()
 
     def _mask(self, token: str) -> str:
         if token not in self._used:
             self._used.append(token)
-            self._redactor.add_token(token)
+            self._redactor.add(token, is_token=True)
             if len(self._used) > 2:
-                self._redactor.discard_token(self._used.pop(0))
+                self._redactor.discard(self._used.pop(0))
         return token
 
 
@@ -121,7 +121,7 @@ class UserConnections:
             self._close_user(user)
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
-        """Send a call with the token of its user, and with nobody else's."""
+        """Send a call with the token of its user, and with no other."""
         user = find_user(wanted.ctx)
         if user is None:
             return Err("execution_failed", f"MCP server {self.spec.name!r} needs a login, and the caller has no name.")
@@ -142,13 +142,11 @@ class UserConnections:
             LoginRequiredError: The user has to log in.
             UpstreamError: Too many users are connected.
         """
-        from spindle.mcp.oauth.logins import build_login_error  # noqa: PLC0415 - it needs the extra `oauth`
-
         user = _DEFAULT_USER if user is None else user
         if not self.logins.has_login(self.spec, user):
             self._close_user(user)
             self.listings.forget(user)
-            raise build_login_error(self.spec, user)
+            raise self.logins.build_error(self.spec, user)
         found = self._users.get(user)
         if found is None or not found.connection.is_open():
             found = self._open_user(user)
@@ -165,7 +163,7 @@ class UserConnections:
             self.services.events.warn(str(error), source="mcp")
 
     def warn_without_logins(self) -> None:
-        """Emit a warning if nobody has logged in, so that the server has no tools."""
+        """Emit a warning if no user has logged in, so that the server has no tools."""
         if self.spec.enabled and not self.logins.list_users(self.spec):
             words = f"needs a login: run: spindle login {self.spec.name}"
             self.services.events.warn(f"MCP server {self.spec.name!r} {words}", source="mcp")

@@ -32,7 +32,7 @@ class ListedServer(Protocol):
 class UserListings:
     """What a server lists for each of its users. A user has a tool if his own listing defines it as it is registered.
 
-    Definitions may name things of a user, so that nobody sees those of others.
+    Definitions may name things of a user, so that no user sees those of others.
     """
 
     def __init__(self, server: ListedServer, changed: Callable[[], None]) -> None:

@@ -56,7 +56,7 @@ async def discover(url: str, settings: LoginSettings, http: OAuthHttp) -> Author
 
 
 async def _probe(url: str, http: OAuthHttp) -> Challenge:
-    """Send a request without a token, to be told where to get one."""
+    """Send a request without a token, to learn where to get one."""
     try:
         answer = await http.post_json(url, _PROBE)
     except OAuthError:

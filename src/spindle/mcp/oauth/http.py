@@ -18,7 +18,7 @@ _EVERY_ADDRESS: Final = ("0.0.0.0/0", "::/0")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The answer of an authorization server; `content` is `None` where it is not a JSON object."""
 
     status: int
@@ -46,7 +46,7 @@ class OAuthHttp:
             for addresses in ((), _EVERY_ADDRESS)
         )
 
-    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> HttpAnswer:
         """Send a GET request.
 
         Raises:
@@ -54,17 +54,19 @@ class OAuthHttp:
         """
         return await self._send("GET", url, {"accept": "application/json", **(headers or {})}, None)
 
-    async def post_form(self, url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Answer:
+    async def post_form(
+        self, url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
         """Send a form, as token endpoints expect; raises like `get`."""
         own = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
         return await self._send("POST", url, {**own, **(headers or {})}, urlencode(form).encode())
 
-    async def post_json(self, url: str, content: JsonValue) -> Answer:
+    async def post_json(self, url: str, content: JsonValue) -> HttpAnswer:
         """Send JSON, as registration endpoints expect; raises like `get`."""
         own = {"accept": "application/json", "content-type": "application/json"}
         return await self._send("POST", url, own, json.dumps(content).encode())
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> Answer:
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None) -> HttpAnswer:
         problem = find_url_problem(url)
         if problem is not None:
             raise OAuthError(f"the address {_shorten(url)} of an authorization server {problem}")
@@ -76,7 +78,7 @@ class OAuthHttp:
                 raise OAuthError(f"{_shorten(url)} answered with a redirect, which is not followed")
             data = await response.bytes()
             challenge = response.headers.get("www-authenticate", "")
-            return Answer(status=response.status, content=_parse(data), challenge=challenge)
+            return HttpAnswer(status=response.status, content=_parse(data), challenge=challenge)
         except (CapabilityError, NetworkError) as error:
             # Its own message has no secrets: neither headers nor the body are part of it.
             raise OAuthError(f"{_shorten(url)} cannot be reached: {error}") from error

@@ -18,7 +18,7 @@ from spindle.errors import OAuthError
 from spindle.json_types import JsonObject
 from spindle.mcp.login_settings import LoginSettings, find_url_problem
 from spindle.mcp.oauth.discovery import AuthorizationServer
-from spindle.mcp.oauth.http import Answer, OAuthHttp
+from spindle.mcp.oauth.http import HttpAnswer, OAuthHttp
 from spindle.mcp.oauth.token_store import StoredLogin
 from spindle.text import to_printable
 
@@ -167,7 +167,7 @@ async def withdraw_login(login: StoredLogin, http: OAuthHttp, *, client_secret: 
 
 async def _post_as_client(
     login: StoredLogin, url: str, form: Mapping[str, str], http: OAuthHttp, client_secret: str | None
-) -> Answer:
+) -> HttpAnswer:
     secret = login.client_secret or client_secret or ""
     sent, headers = {**form, "client_id": login.client_id}, dict[str, str]()
     if login.auth_method == "client_secret_basic":
@@ -178,7 +178,7 @@ async def _post_as_client(
     return await http.post_form(url, sent, headers)
 
 
-def _read_tokens(answer: Answer) -> OAuthToken:
+def _read_tokens(answer: HttpAnswer) -> OAuthToken:
     """Return the tokens of an answer; the texts of errors leave out what the server wrote beside its error code."""
     content = answer.content or {}
     if answer.status not in (200, 201):

@@ -1,4 +1,4 @@
-"""The logins of users at upstream servers: access tokens that are refreshed once, whoever asks for them."""
+"""The logins of users at upstream servers: access tokens, each refreshed once for all calls that need it."""
 
 import shlex
 import time
@@ -136,13 +136,19 @@ class Logins:
         """Forget a user's login; return whether there was one."""
         return self._store.remove(_find_place(spec, user))
 
+    def build_error(self, spec: ServerSpec, user: str, why: str = "it needs a login") -> LoginRequiredError:
+        """Build the error of a user who has to log in."""
+        command = shlex.join(["spindle", "login", spec.name, *([] if user == DEFAULT_USER else ["--user", user])])
+        message = f"MCP server {spec.name!r} needs login: {why}; run: {command}"
+        return LoginRequiredError(message, server=spec.name, user=user, command=command)
+
     def _read(self, spec: ServerSpec, user: str) -> StoredLogin:
         try:
             login = self._store.read(_find_place(spec, user))
         except SecretError as error:
-            raise build_login_error(spec, user, "the stored login cannot be read") from error
+            raise self.build_error(spec, user, "the stored login cannot be read") from error
         if login is None or not login.access_token:
-            raise build_login_error(spec, user)
+            raise self.build_error(spec, user)
         return login
 
     def _is_stale(self, login: StoredLogin) -> bool:
@@ -164,7 +170,7 @@ class Logins:
                 self._failed[place] = stale, self._clock() + RETRY_SECONDS, problem
             if problem.is_refused:
                 self._store.write(place, replace(login, access_token="", refresh_token=None))
-                raise build_login_error(spec, user, "the login is no longer valid") from problem
+                raise self.build_error(spec, user, "the login is no longer valid") from problem
             if self._is_stale(login) and (login.expires_at is None or self._clock() < login.expires_at):
                 return stale  # it was only to be refreshed early
             raise problem
@@ -203,15 +209,6 @@ def check_user(user: str) -> str:
     if not user.strip() or len(user) > MAX_USER_CHARS or not user.isprintable():
         raise UsageError("the name of a user must be printable and not empty", field="user")
     return user
-
-
-def build_login_error(spec: ServerSpec, user: str, why: str = "it needs a login") -> LoginRequiredError:
-    """Build the error of a user who has to log in."""
-    words = ["spindle", "login", spec.name, *([] if user == DEFAULT_USER else ["--user", user])]
-    command = shlex.join(words)
-    return LoginRequiredError(
-        f"MCP server {spec.name!r} needs login: {why}; run: {command}", server=spec.name, user=user, command=command
-    )
 
 
 def _get_settings(spec: ServerSpec) -> LoginSettings:

@@ -52,7 +52,7 @@ class RedirectListener:
 
                 tasks.start_soon(self._listener.serve, serve)
         if not found:
-            raise OAuthError(f"nobody logged in within {seconds:g} s; start again")
+            raise OAuthError(f"no login was received within {seconds:g} s; start again")
         return found[0]
 
     async def _serve(self, stream: SocketStream, state: str) -> dict[str, str] | None:

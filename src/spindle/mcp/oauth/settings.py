@@ -12,7 +12,7 @@ ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-"""The algorithms of signatures that can be accepted: with public keys only, so that nobody here can make a token."""
+"""The signatures that can be accepted: with public keys only, so that a key that is known here cannot make a token."""
 DEFAULT_LEEWAY_SECONDS: Final = 30.0
 _MAX_LEEWAY_SECONDS: Final = 300.0
 

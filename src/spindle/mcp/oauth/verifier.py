@@ -57,7 +57,7 @@ class TokenRefusal:
     error: Literal["invalid_token", "insufficient_scope"]
     reason: str
     is_genuine: bool = False
-    """Whether the issuer made it for us: an expired token is no attack."""
+    """Whether the issuer made it for us: an expired token is not an attack."""
 
 
 class TokenVerifier:

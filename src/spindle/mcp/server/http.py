@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spindle.errors import UsageError
 from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp import server as doors
 from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.http_callers import (
     SESSION_HEADER,
@@ -176,12 +177,10 @@ def http_app(
 
 
 def _build_resource(settings: HttpSettings, oauth: ResourceSettings) -> "ResourceServer":
-    from spindle.mcp.server.http_oauth import ResourceServer  # noqa: PLC0415 - an extra
-
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     # No client uses the address of all networks.
     address = "" if settings.host in EVERYWHERE else f"{settings.scheme}://{host}:{settings.port}{settings.path}"
-    return ResourceServer(oauth, address=address)
+    return doors.ResourceServer(oauth, address=address)
 
 
 class _AuthMiddleware:
