@@ -50,8 +50,8 @@ $(READY): requirements.lock pyproject.toml
 serve: $(READY) ## serve the kit's tools to MCP clients from a scratch folder (PORT=8765)
 	@$(BIN)/spindle --state scratch/state serve --port $(PORT)
 
-demo: $(READY) ## run six hostile calls and print their outcomes (ALL=1: more calls, PEERS=1: in other libraries too)
-	@$(PY) -m $(if $(filter-out 0,$(PEERS)),benchmarks.peers,examples.hostile_calls $(if $(filter-out 0,$(ALL)),--all))
+demo: $(READY) ## run six hostile calls (ALL=1: more calls, PEERS=1: in other libraries too, GATEWAYS=1: through gateways)
+	@$(PY) -m $(if $(filter-out 0,$(GATEWAYS)),benchmarks.gateways,$(if $(filter-out 0,$(PEERS)),benchmarks.peers,examples.hostile_calls $(if $(filter-out 0,$(ALL)),--all)))
 
 test: $(READY) ## run the tests, except the slow ones
 	$(PYTEST) -m "not slow"
