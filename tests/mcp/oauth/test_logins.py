@@ -14,6 +14,7 @@ from spindle.errors import InvalidServerSpecError, LoginRequiredError, OAuthErro
 from spindle.execution import StateKey
 from spindle.mcp import ServerSpec
 from spindle.mcp.oauth import Logins, LoginSettings, TokenStore
+from spindle.mcp.oauth.logins import MAX_RENEWALS
 from tests.mcp.authorization import (
     Issuer,
     Upstream,
@@ -130,6 +131,23 @@ async def test_a_refused_refresh_needs_a_login_and_is_not_repeated(
 
     assert issuer.count("/token") - before == 1
     assert logins.describe(spec, "ann").state == "needs login"
+
+
+@one_loop
+async def test_a_server_that_rejects_every_token_cannot_flood_the_issuer(
+    issuer: Issuer, upstream: Upstream, tmp_path: Path
+) -> None:
+    logins, spec = open_logins(tmp_path), oauth_spec(upstream)
+    await log_in(logins, spec, "ann", issuer, "alice")
+    before, token = issuer.count("/token"), await logins.get_token(spec, "ann")
+    for _ in range(MAX_RENEWALS):
+        token = await logins.renew_token(spec, "ann", token)
+    for _ in range(10):
+        with pytest.raises(OAuthError):
+            await logins.renew_token(spec, "ann", token)
+
+    assert issuer.count("/token") - before == MAX_RENEWALS
+    assert logins.has_login(spec, "ann")
 
 
 @one_loop

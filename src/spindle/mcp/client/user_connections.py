@@ -127,11 +127,13 @@ class UserConnections:
             return Err("execution_failed", f"MCP server {self.spec.name!r} needs a login, and the caller has no name.")
         try:
             server = self.get(user)
-            if not self.listings.has(user):
-                await server.connection.get_active()
         except UpstreamError as error:
             return Err("not_available", f"{error}.", cause=error)
-        if self.listings.has(user) and not self.listings.offers(user, wanted.tool):
+        if not self.listings.has(user):
+            await server.connection.get_active()
+        if not self.listings.has(user):
+            return Err("not_available", server.connection.describe_absence(), retryable=True)
+        if not self.listings.offers(user, wanted.tool):
             return Err("not_available", f"MCP server {self.spec.name!r} does not offer this tool to this user.")
         return await server.call(wanted)
 
@@ -178,7 +180,9 @@ class UserConnections:
         state: ServerState = "idle"
         for one in each:
             state = one.state if _RANKS[one.state] > _RANKS[state] else state
-        error = next((status.error for status in each if status.error), None) if state != "ready" else None
+        failed = sum(status.error is not None for status in each)
+        # Their own errors name users, and clients may read this.
+        error = f"{failed} of {len(each)} users cannot be connected" if failed and state != "ready" else None
         versions = [status.protocol_version for status in each if status.protocol_version]
         return ServerStatus(
             name=self.spec.name,

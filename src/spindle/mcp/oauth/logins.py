@@ -19,6 +19,9 @@ from spindle.mcp.spec import ServerSpec
 DEFAULT_USER: Final = "default"
 """The user of programs that serve only one."""
 MAX_USER_CHARS: Final = 2_300
+MAX_RENEWALS: Final = 5
+"""How often a token may be refreshed in a minute because its server rejects it."""
+_RENEWAL_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 5.0
 """After a failed refresh, the next one waits this long, so that waiting calls do not repeat it one by one."""
 
@@ -51,6 +54,7 @@ class Logins:
     ) -> None:
         self._store, self._resolve, self._clock = store, resolve, clock
         self._locks: dict[LoginPlace, anyio.Lock] = {}
+        self._renewals: dict[LoginPlace, list[float]] = {}
         self._failed: dict[LoginPlace, tuple[str, float, OAuthError]] = {}
 
     def has_login(self, spec: ServerSpec, user: str) -> bool:
@@ -161,7 +165,7 @@ class Logins:
             login = self._read(spec, user)
             if login.access_token != stale:
                 return login.access_token
-            problem = self._find_recent_failure(place, stale)
+            problem = self._find_recent_failure(place, stale) or self._count_renewal(place, login)
             if problem is None:
                 answer = await self._request(spec, place, login)
                 if isinstance(answer, str):
@@ -186,6 +190,18 @@ class Logins:
             except OAuthError as error:
                 answer = error
         return answer
+
+    def _count_renewal(self, place: LoginPlace, login: StoredLogin) -> OAuthError | None:
+        """Count a refresh before its time; return why there may be no more of them for now."""
+        if self._is_stale(login):
+            return None
+        now = self._clock()
+        recent = [moment for moment in self._renewals.get(place, ()) if now - moment < _RENEWAL_SECONDS]
+        if len(recent) >= MAX_RENEWALS:
+            # It may reject every token, to have us flood the authorization server.
+            return OAuthError(f"MCP server {place.server!r} rejects every token; try again in a minute")
+        self._renewals[place] = [*recent, now]
+        return None
 
     def _find_recent_failure(self, place: LoginPlace, stale: str) -> OAuthError | None:
         token, until, problem = self._failed.get(place, ("", 0.0, None))
