@@ -1,5 +1,7 @@
 """The server as an OAuth resource server: metadata, challenges, and users beside configured tokens."""
 
+import importlib
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,7 +10,7 @@ import httpx
 import pytest
 
 from spindle import Executor, ToolContext, ToolFilter, ToolRegistry, tool
-from spindle.errors import UsageError
+from spindle.errors import MissingExtraError, UsageError
 from spindle.mcp import HttpSettings, ToolServer, http_app
 from spindle.mcp.oauth import ResourceSettings
 from spindle.mcp.server.http_callers import identify_caller, token_hash
@@ -202,3 +204,13 @@ def test_a_server_for_other_machines_needs_its_public_url() -> None:
     with pytest.raises(UsageError) as caught:
         http_app(ToolServer(Executor(registry), registry), HttpSettings(host="0.0.0.0", oauth=oauth))
     assert caught.value.field == "resource"
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mcp.server.http_oauth", "mcp.oauth.issuer_keys", "mcp.oauth.verifier"):
+        monkeypatch.delitem(sys.modules, f"spindle.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+    monkeypatch.setitem(sys.modules, "joserfc.errors", None)
+    with pytest.raises(MissingExtraError) as caught:
+        importlib.import_module("spindle.mcp.server.http_oauth")
+    assert "oauth" in str(caught.value)
