@@ -237,6 +237,8 @@ class Ok:
     trusted: bool = False
     ok: ClassVar[Literal[True]] = True
     """Always true; `result.ok is True` narrows `Ok | Err` to `Ok`."""
+    wire: Mapping[str, JsonValue] | None = dataclass_field(default=None, kw_only=True, compare=False, repr=False)
+    """What an MCP server sent beyond text and media, for MCP clients: its content blocks and its `_meta`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def test_a_tools_own_meta_does_not_leak() -> None:
     assert b"secret" not in dialect.definitions([note]).json
 
 
-def test_only_results_that_are_objects_are_promised() -> None:
+def test_only_the_newer_protocol_has_schemas_of_other_values_than_objects() -> None:
     listed = Tool(
         name="listed",
         description="Lists.",
@@ -103,15 +103,70 @@ def test_only_results_that_are_objects_are_promised() -> None:
         meta={"mcp": {"output_schema": {"type": "array"}}},
     )
 
-    assert "outputSchema" not in dialect.definitions([listed]).tools[0]
+    [definition] = dialect.definitions([listed]).tools
+
+    assert definition["outputSchema"] == {"type": "array"}
+    assert "outputSchema" not in dialect.narrow_definition(definition)
 
 
-def test_the_results_of_untrusted_tools_are_promised_only_where_that_is_said() -> None:
-    def promised(structured: bool | None) -> list[str]:
+def test_the_results_of_all_tools_are_promised_unless_that_is_turned_off() -> None:
+    def promised(structured: bool) -> list[str]:
         tools = dialect.definitions([forecast, news], structured=structured).tools
         return [each["name"] for each in tools if "outputSchema" in each]
 
-    assert (promised(None), promised(True), promised(False)) == (["forecast"], ["forecast", "news"], [])
+    assert (promised(True), promised(False)) == (["forecast", "news"], [])
+
+
+def upstream(*, read_only: bool = False, **about: Any) -> dict[str, Any]:
+    """Return the definition of a tool of an upstream server."""
+    known = {"server": "s", "tool": "t", **about}
+    made = Tool(
+        name="mcp__s__t",
+        description="Does it.",
+        input_schema={"type": "object"},
+        handler=lambda *_: "",
+        meta={"mcp": known},
+        read_only=read_only,
+    )
+    return dialect.definitions([made]).tools[0]
+
+
+def test_a_claim_to_be_read_only_is_passed_on_as_the_servers_own() -> None:
+    hints = {"title": "T", "readOnlyHint": True, "openWorldHint": False}
+
+    definition = upstream(annotations=hints)
+
+    assert definition["annotations"] == {"destructiveHint": False, "title": "T", "openWorldHint": False}
+    assert definition["_meta"] == {dialect.UPSTREAM_HINTS: hints}
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [{"destructiveHint": True}, {"readOnlyHint": False, "idempotentHint": True}, {"destructiveHint": False}],
+)
+def test_other_hints_of_a_server_are_passed_on(hints: dict[str, bool]) -> None:
+    definition = upstream(annotations=hints)
+
+    assert definition["annotations"] == hints
+    assert "_meta" not in definition
+
+
+def test_a_server_that_gives_no_hints_is_given_none() -> None:
+    assert "annotations" not in upstream()
+
+
+def test_a_tool_that_is_read_only_here_is_listed_as_such() -> None:
+    assert upstream(read_only=True, annotations={"readOnlyHint": True})["annotations"] == {"readOnlyHint": True}
+
+
+def test_icons_and_meta_of_a_server_are_listed(fits: Fits) -> None:
+    icons = [{"src": "https://icons.example/a.png", "mimeType": "image/png", "sizes": ["48x48"]}]
+    meta = {"ui": {"resourceUri": "ui://s/app"}}
+
+    definition = upstream(icons=icons, meta=meta)
+
+    fits("Tool", definition)
+    assert (definition["icons"], definition["_meta"]) == (icons, meta)
 
 
 def test_a_raw_schema_says_that_it_is_an_object(fits: Fits) -> None:

@@ -127,7 +127,8 @@ def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> No
     config = configured(
         tmp_path,
         '[spindle]\nprofile = "reader"\n[profiles.reader]\nallowed_tools = ["read_file"]\nexclude_tools = ["x"]\n'
-        '[profiles.none]\nallowed_tools = []\nallowed_mcp_tools = {git = ["log"]}\n',
+        '[profiles.none]\nallowed_tools = []\nallowed_mcp_tools = {git = ["log"]}\n'
+        'allowed_resources = ["spindle://git/*"]\nallowed_prompts = []\n',
     )
 
     mine, none = build_filter(config), build_filter(config, "none")
@@ -139,6 +140,8 @@ def test_a_profile_is_a_filter_and_an_unknown_one_an_error(tmp_path: Path) -> No
     assert none is not None
     assert none.allowed_tools == frozenset()
     assert dict(none.allowed_mcp_tools or {}) == {"git": {"log"}}
+    assert (none.allowed_resources, none.allowed_prompts) == ({"spindle://git/*"}, frozenset())
+    assert (mine.allowed_resources, mine.allowed_prompts) == (None, None)
     with pytest.raises(InvalidConfigError):
         build_filter(config, "raeder")
 

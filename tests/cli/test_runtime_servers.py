@@ -134,3 +134,15 @@ def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
 
     assert caught.value.field == "spindle.state"
     assert str(tmp_path / "file") in str(caught.value)
+
+
+def test_an_upstream_tool_with_the_name_of_a_local_one_is_reported_once() -> None:
+    ours, theirs, said = ToolRegistry([made("calculate")]), ToolRegistry(), list[str]()
+    follower = UpstreamToolSync(ours, theirs, warn=said.append)
+    theirs.register(made("calculate"), mcp=("bare", "calculate"))
+    follower.sync()
+    follower.sync()
+
+    [warning] = said
+    assert "'bare'" in warning
+    assert "'calculate'" in warning

@@ -117,7 +117,13 @@ async def inside(folder: Path, config: str, **server: Any) -> AsyncGenerator[Ins
     with anyio.fail_after(IN_TIME):
         async with open_runtime(settings, events=EventLog().events) as runtime:
             made = ToolServer(
-                runtime.executor, runtime.registry, is_fenced=False, filter_of=runtime.get_filter, **server
+                runtime.executor,
+                runtime.registry,
+                is_fenced=False,
+                filter_of=runtime.get_filter,
+                upstream=runtime.servers,
+                spool=runtime.spool,
+                **server,
             )
             async with propagate_changes(made, runtime.on_change):
                 yield Inside(runtime, made)

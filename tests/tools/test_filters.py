@@ -11,7 +11,7 @@ from spindle.errors import InvalidToolFilterError
 from spindle.tools import filters as filters_module
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
-from spindle.tools.filters import ToolFilter, find_refusal, intersect_filters, validate_filter
+from spindle.tools.filters import ToolFilter, allows_feature, find_refusal, intersect_filters, validate_filter
 from spindle.tools.registry import ToolRegistry
 
 
@@ -350,3 +350,40 @@ def test_two_filters_together_allow_what_both_of_them_allow(one: ToolFilter | No
     for entry in registry.entries():
         alone = find_refusal(entry, one) is None and find_refusal(entry, other) is None
         assert (find_refusal(entry, intersect_filters(one, other)) is None) == alone
+
+
+URI = "spindle://files/file:///a"
+
+
+@pytest.mark.parametrize(
+    ("filter", "is_allowed"),
+    [
+        (None, True),
+        (ToolFilter(), True),
+        (ToolFilter(allowed_resources=[]), False),
+        (ToolFilter(allowed_resources=[URI]), True),
+        (ToolFilter(allowed_resources=["spindle://files/*"]), True),
+        (ToolFilter(allowed_resources=["spindle://fil"]), False),
+        (ToolFilter(allowed_resources=["spindle://other/*"]), False),
+        (ToolFilter(allowed_prompts=[]), True),
+        (ToolFilter(allowed_mcp_servers=["other"]), False),
+        (ToolFilter(allowed_mcp_servers=["other"], allowed_resources=["*"]), False),
+    ],
+)
+def test_a_resource_is_allowed_by_its_uri_and_its_server(filter: ToolFilter | None, is_allowed: bool) -> None:
+    assert allows_feature(filter, "resource", URI, "files") is is_allowed
+
+
+PATTERNS = st.none() | st.lists(st.text("ab*", max_size=4), max_size=4)
+
+
+@given(PATTERNS, PATTERNS, st.text("ab", max_size=5))
+def test_what_two_filters_allow_together_is_what_both_allow(
+    some: list[str] | None, others: list[str] | None, name: str
+) -> None:
+    one, other = ToolFilter(allowed_prompts=some), ToolFilter(allowed_prompts=others)
+    both = intersect_filters(one, other)
+
+    assert allows_feature(both, "prompt", name, "s") == (
+        allows_feature(one, "prompt", name, "s") and allows_feature(other, "prompt", name, "s")
+    )

@@ -1,9 +1,9 @@
 """The dialect of MCP: tools as a server lists them, `tools/call` requests as calls, outcomes as `CallToolResult`s.
 
 `content` is for the model: the text the executor showed, in its envelope, and media as blocks. `structuredContent` is
-for programs, without an envelope, and is included only if the tool's `outputSchema` declares it; by default only
-trusted tools declare one. Nothing here needs the MCP SDK: everything is plain data that its types accept, in both
-current revisions of the protocol.
+for programs, without an envelope, and is included only if the tool's `outputSchema` declares it; what untrusted tools
+put there is sanitised and labelled. Nothing here needs the MCP SDK: everything is plain data that its types accept, in
+both current revisions of the protocol.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from spindle.bridges import dialects
+from spindle.bridges.content_blocks import find_links, get_result_meta, render_blocks
 from spindle.bridges.definitions import Definitions, Spec, build, new_call_id
 from spindle.bridges.rendering import (
     MediaPart,
@@ -23,10 +24,11 @@ from spindle.bridges.rendering import (
     render_media,
     render_result,
 )
+from spindle.bridges.structured_content import SHORTENED, TRUST, StructuredContent, prepare_structured
 from spindle.bridges.wire import is_list, is_mapping, replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.events import Events
-from spindle.json_types import JsonObject, is_object
+from spindle.json_types import JsonObject, is_array, is_object
 from spindle.media.media import Media
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
@@ -41,6 +43,15 @@ OUTPUT_SCHEMA: Final = "mcp.output_schema"
 """Key in a tool's `meta` for the JSON Schema of its structured results, whose root must be an object."""
 META: Final = "mcp.meta"
 """Key in a tool's `meta` for the `_meta` of its list entry."""
+ICONS: Final = "mcp.icons"
+"""Key in a tool's `meta` for the icons of its list entry."""
+ANNOTATIONS: Final = "mcp.annotations"
+"""Key in a tool's `meta` for the hints that an upstream server gives about it."""
+UPSTREAM_HINTS: Final = "spindle/upstream-annotations"
+"""Key in the `_meta` of a list entry: the hints of an untrusted server, where they differ from what is vouched for."""
+
+WITHHELD: Final = "structured_withheld"
+"""The `spindle/code` of a result whose structured content is promised, but cannot be sent."""
 
 ArtifactUri: TypeAlias = Callable[[CallOutcome], str | None]
 """Returns the URI under which a server exposes the artifact of an outcome as a resource."""
@@ -63,18 +74,26 @@ def definitions(
     filter: ToolFilter | None = None,
     strict: bool = False,
     events: Events | None = None,
-    structured: bool | None = None,
+    structured: bool = True,
 ) -> Definitions:
     """Return the definitions of tools as `tools/list` shows them; MCP has no strict form.
 
-    `structured` selects the tools that declare an `outputSchema`, and so return `structuredContent`: all that have one,
-    none, or (by default) trusted ones, because some clients show it to their model without an envelope.
+    With `structured`, tools that have an `outputSchema` declare it, and so return `structuredContent`. Only the newer
+    protocol allows a schema whose root is not an object: see `narrow_definition`.
 
     Raises:
         CannotLowerError: A tool's schema cannot be expressed.
     """
-    wrap = _define_typed_if_trusted if structured is None else _define_typed if structured else _define_untyped
+    wrap = _define_typed if structured else _define_untyped
     return build(DIALECT, tools, wrap, filter=filter, strict=strict, events=events)
+
+
+def narrow_definition(definition: JsonObject) -> JsonObject:
+    """Return a definition for the older protocol, in which every `outputSchema` is one of an object."""
+    schema = definition.get("outputSchema")
+    if schema is None or schema.get("type") == "object":
+        return definition
+    return {key: value for key, value in definition.items() if key != "outputSchema"}
 
 
 def calls(request: object, definitions: Definitions | None = None) -> list[Call]:
@@ -104,25 +123,31 @@ async def results(
     fenced: bool = True,
     structured: bool | None = None,
     artifact_uri: ArtifactUri | None = None,
+    max_structured_chars: int | None = None,
+    any_value: bool = False,
 ) -> list[JsonObject]:
     """Return the `CallToolResult` of each outcome, in order.
 
     Without `fenced`, texts are returned as the tool wrote them, for a client that fences them itself. `structured`
     decides whether objects are also returned as `structuredContent`; `None`: if the definitions have an `outputSchema`.
+    Beyond `max_structured_chars`, strings of structured content are cut, or it is left out. With `any_value` it need
+    not be an object, as in the newer protocol.
 
     Raises:
         UnsupportedMediaError: `media` does not accept the media, and its `unsupported` is "throw".
     """
     names = {outcome.name for outcome in outcomes}
-    promised = _promises(definitions, names) if structured is None else frozenset[str]()
+    promised = _promises(definitions, names, any_value=any_value) if structured is None else dict[str, JsonObject]()
     return [
         await _result(
             outcome,
             media or ALL_MEDIA,
             fenced=fenced,
             wants_structured=outcome.name in promised if structured is None else structured,
-            is_promised=outcome.name in promised,
+            schema=promised.get(outcome.name),
             uri=artifact_uri(outcome) if artifact_uri and _artifact(outcome) is not None else None,
+            max_chars=max_structured_chars,
+            any_value=any_value,
         )
         for outcome in outcomes
     ]
@@ -131,60 +156,83 @@ async def results(
 # --- definitions
 
 
-def _define_typed_if_trusted(spec: Spec) -> JsonObject:
-    return _define_typed(spec) if spec.tool.trusted else _define_untyped(spec)
-
-
 def _define_typed(spec: Spec) -> JsonObject:
     schema = spec.tool.meta.get(OUTPUT_SCHEMA)
-    if not is_object(schema) or schema.get("type") != "object":
+    if not is_object(schema):
         return _define_untyped(spec)
     return _sort_keys(_define_untyped(spec) | {"outputSchema": schema})
 
 
 def _define_untyped(spec: Spec) -> JsonObject:
     tool = spec.tool
-    title, meta = tool.meta.get(TITLE), tool.meta.get(META)
+    title, icons = tool.meta.get(TITLE), tool.meta.get(ICONS)
+    hints, meta = _hints(tool)
     definition: JsonObject = {
         "name": spec.name,
         "description": spec.description,
         # Arguments are always an object, and the protocol requires the type.
         "inputSchema": {**spec.schema, "type": "object"},
-        "annotations": _hints(tool),
     }
+    if hints:
+        definition["annotations"] = hints
     if isinstance(title, str):
         definition["title"] = title
-    if isinstance(meta, dict):
-        definition["_meta"] = meta
+    if is_array(icons):
+        definition["icons"] = icons
+    own = tool.meta.get(META)
+    if is_object(own) or meta:
+        definition["_meta"] = {**(own if is_object(own) else {}), **meta}
     return _sort_keys(definition)
 
 
 def _sort_keys(definition: JsonObject) -> JsonObject:
-    order = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
+    order = ("name", "title", "description", "icons", "inputSchema", "outputSchema", "annotations", "_meta")
     return {key: definition[key] for key in order if key in definition}
 
 
-def _hints(tool: Tool) -> dict[str, bool]:
+def _hints(tool: Tool) -> tuple[JsonObject, JsonObject]:
+    """Return the annotations of a tool, and what its `_meta` says about them."""
+    given = tool.meta.get(ANNOTATIONS)
+    if is_object(given) or tool.meta.get("mcp.server") is not None:
+        return _pass_hints_on(tool, given if is_object(given) else {})
     hints = {
         "readOnlyHint": tool.read_only,
         # Tools that may write do not declare whether they only add, so assume the worst.
         "destructiveHint": not tool.read_only,
         "idempotentHint": tool.idempotent or tool.read_only,
     }
-    return hints | ({"openWorldHint": True} if tool.capabilities.network else {})
+    return hints | ({"openWorldHint": True} if tool.capabilities.network else {}), {}
 
 
-def _promises(definitions: Definitions | None, names: Set[str]) -> frozenset[str]:
-    """Return the names of those tools whose definition has an `outputSchema`."""
+def _pass_hints_on(tool: Tool, given: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Pass on the hints of a server, except a claim to be read-only of a tool that is not treated as such here.
+
+    A client trusts the gateway, and may run what is read-only without a question.
+    """
+    hints = {**given, "readOnlyHint": True} if tool.read_only else given
+    if tool.read_only or given.get("readOnlyHint") is not True:
+        return hints, {}
+    hints = {name: value for name, value in given.items() if name != "readOnlyHint"}
+    # To a client, a missing hint means the worst: that would say the opposite of what the server says.
+    return {"destructiveHint": False, **hints}, {UPSTREAM_HINTS: given}
+
+
+def _promises(definitions: Definitions | None, names: Set[str], *, any_value: bool) -> dict[str, JsonObject]:
+    """Return the `outputSchema` of those tools whose definition has one."""
     if definitions is None:
-        return frozenset()
-    found = [each for name in names if (each := definitions.get(name)) is not None]
-    return frozenset(each.name for each in found if _declares_output(each.json))
+        return {}
+    found = {name: each for name in names if (each := definitions.get(name)) is not None}
+    schemas = {name: _read_output_schema(each.json) for name, each in found.items()}
+    return {
+        name: schema
+        for name, schema in schemas.items()
+        if schema is not None and (any_value or schema.get("type") == "object")
+    }
 
 
 @lru_cache(maxsize=4096)
-def _declares_output(definition: bytes) -> bool:
-    return b'"outputSchema":' in definition and "outputSchema" in json.loads(definition)
+def _read_output_schema(definition: bytes) -> JsonObject | None:
+    return json.loads(definition).get("outputSchema") if b'"outputSchema":' in definition else None
 
 
 # --- calls
@@ -223,25 +271,54 @@ async def _result(
     *,
     fenced: bool,
     wants_structured: bool,
-    is_promised: bool,
+    schema: JsonObject | None,
     uri: str | None,
+    max_chars: int | None,
+    any_value: bool,
 ) -> JsonObject:
-    parts = (await render_result(outcome, media_support)).parts if fenced else await _bare(outcome, media_support)
-    value = _copy_structured(outcome) if wants_structured else None
-    content = [_block(part) for part in parts]
-    if value is not None:
-        # A client that reads both sees which one is for its model.
-        content = [{**each, "annotations": {"audience": ["assistant"]}} for each in content]
+    structured = StructuredContent()
+    if wants_structured:
+        structured = prepare_structured(outcome, schema, clean=fenced, max_chars=max_chars, any_value=any_value)
+    content = await render_blocks(outcome, media_support, fenced=fenced)
+    if content is None:
+        content = await _render_text(outcome, media_support, fenced=fenced, is_marked=structured.is_present)
+        content += find_links(outcome, fenced=fenced, max_chars=max_chars)
     if uri is not None:
         content.append(await _link(outcome, uri))
+    if structured.problem is not None:
+        content.insert(0, {"type": "text", "text": structured.problem})
     # Missing structured content is an error: a client would reject the whole result, including the text.
-    is_error = not outcome.ok or (is_promised and value is None)
+    is_error = not outcome.ok or (schema is not None and not structured.is_present)
     result: JsonObject = {"content": content, "isError": is_error, "resultType": "complete"}
-    if value is not None:
-        result["structuredContent"] = value
-    if isinstance(outcome.result, Err):
-        result["_meta"] = {"spindle/code": outcome.result.code, "spindle/retryable": outcome.result.retryable}
-    return replace_lone_surrogates(result)
+    if structured.is_present:
+        result["structuredContent"] = structured.value
+    meta = get_result_meta(outcome, fenced=fenced, max_chars=max_chars) | _describe_result(outcome, structured)
+    return replace_lone_surrogates(result | ({"_meta": meta} if meta else {}))
+
+
+async def _render_text(
+    outcome: CallOutcome, media_support: MediaSupport, *, fenced: bool, is_marked: bool
+) -> list[JsonObject]:
+    parts = (await render_result(outcome, media_support)).parts if fenced else await _bare(outcome, media_support)
+    content = [_block(part) for part in parts]
+    if is_marked:
+        # A client that reads both sees which one is for its model.
+        content = [{**each, "annotations": {"audience": ["assistant"]}} for each in content]
+    return content
+
+
+def _describe_result(outcome: CallOutcome, structured: StructuredContent) -> JsonObject:
+    result = outcome.result
+    if isinstance(result, Err):
+        return {"spindle/code": result.code, "spindle/retryable": result.retryable}
+    if structured.problem is not None:
+        return {"spindle/code": WITHHELD, "spindle/retryable": False}
+    meta: JsonObject = {}
+    if structured.is_present and not result.trusted:
+        meta[TRUST] = "untrusted"
+    if structured.is_shortened:
+        meta[SHORTENED] = True
+    return meta
 
 
 async def _bare(outcome: CallOutcome, media_support: MediaSupport) -> Sequence[Part]:
@@ -252,18 +329,6 @@ async def _bare(outcome: CallOutcome, media_support: MediaSupport) -> Sequence[P
     if result.artifact is not None and not result.value:
         return [TextPart(describe_artifact(outcome.tool_call_id, result.artifact)), *media]
     return media if media and is_only_markers(result.value, result.media) else [TextPart(result.value), *media]
-
-
-def _copy_structured(outcome: CallOutcome) -> JsonObject | None:
-    """Return the structured result as a copy; only objects, which both revisions accept."""
-    result = outcome.result
-    value: object = result.structured if isinstance(result, Ok) else None
-    if not isinstance(value, dict):
-        return None
-    try:
-        return json.loads(json.dumps(value, allow_nan=False, ensure_ascii=False).encode())
-    except (TypeError, ValueError, RecursionError):
-        return None
 
 
 def _block(part: Part) -> JsonObject:

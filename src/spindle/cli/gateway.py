@@ -19,7 +19,8 @@ from mcp.server.lowlevel import Server
 from spindle import execution, telemetry
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
-from spindle.cli.options import ConfigOptions
+from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
+from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
 from spindle.cli.runtime_stores import check_spool, read_state_key
@@ -27,6 +28,7 @@ from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError, UsageError
 from spindle.json_types import JsonObject
 from spindle.mcp.oauth.settings import ResourceSettings
+from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
@@ -36,6 +38,7 @@ from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
+from spindle.telemetry.prometheus import CallMetrics
 from spindle.tools.filters import ToolFilter
 from spindle.trust.labels import SinkPolicy
 
@@ -71,6 +74,7 @@ async def over_http(
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
+        sse_path=section.sse_path,
         tokens=hash_tokens(config, os.environ, host=section.host if host is None else host),
         oauth=build_resource_settings(config),
         allowed_hosts=section.allowed_hosts,
@@ -80,11 +84,13 @@ async def over_http(
         max_sessions=section.max_sessions,
         max_requests_per_minute=section.max_requests_per_minute,
     )
+    check_scope(section.cache_scope, has_tokens=http.needs_token)
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
         http = replace(http, port=listening.getsockname()[1])
+        calls = build_call_metrics(config)
         runtime = await stack.enter_async_context(
-            open_runtime(config, interceptors=_observers(), wait_for_servers=False)
+            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False)
         )
         ready, options = anyio.Event(), _server_options(runtime, profile)
         shared = build_shared(runtime)
@@ -92,7 +98,15 @@ async def over_http(
             runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
         )
         spool_problems: list[str] = []
-        app = http_app(server, http, health=lambda: _health(runtime, spool_problems), shared=shared)
+        page = GatewayMetrics(runtime=runtime, calls=calls)
+        app = http_app(
+            server,
+            http,
+            health=lambda: _health(runtime, spool_problems),
+            shared=shared,
+            metrics=(lambda: page.answer(server)) if section.metrics else None,
+            refusals=page.refusals,
+        )
         if shared is not None:
             await stack.enter_async_context(shared.replica.open())
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
@@ -160,10 +174,14 @@ def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
         "version": version("spindle"),
         "instructions": section.instructions,
         "is_fenced": section.fence,
+        "is_structured": section.structured,
+        "cache_seconds": section.cache_seconds,
+        "cache_scope": section.cache_scope,
         "filter_of": filter_for,
         "working_dir": str(runtime.config.root),
         "offers": _load_extra_server(runtime.config),
-        "user_tools": runtime.servers,
+        "upstream": runtime.servers,
+        "spool": runtime.spool,
         "max_calls_per_session": section.max_calls_per_session,
         "max_running_per_session": section.max_running_per_session,
     }
@@ -181,10 +199,11 @@ def _load_extra_server(config: Config) -> "Server[Any] | None":
     return cast("Server[Any]", value)
 
 
-def _observers() -> Sequence[Any]:
+def _observers(calls: CallMetrics | None = None) -> Sequence[Any]:
+    counting = () if calls is None else (calls,)
     if find_spec("opentelemetry") is None:
-        return (log_calls(),)
-    return (telemetry.telemetry(), log_calls())
+        return (*counting, log_calls())
+    return (telemetry.telemetry(), *counting, log_calls())
 
 
 def _resolve(config: Config, path: str | None) -> str | None:
@@ -266,7 +285,7 @@ def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
 
 def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
     out, has_token = Output(sys.stderr), http.needs_token
-    own, chosen = _own_command(), _config_arguments(where)
+    own, chosen = find_own_command(), list_config_arguments(where)
     # A client starts the command in another folder, where it would not find this configuration.
     named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
     entry: JsonObject = {"type": "http", "url": address}
@@ -307,17 +326,3 @@ def _print_stopping(running_calls: int, seconds: float) -> None:
     if running_calls:
         calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
         print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
-
-
-def _own_command() -> str:
-    """Return the path of the `spindle` command, for clients with another PATH."""
-    beside = Path(sys.executable).with_name("spindle")
-    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
-
-
-def _config_arguments(where: ConfigOptions) -> list[str]:
-    """Return the options that select the same configuration in another command."""
-    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
-    options.append(("--state", where.state))
-    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
-    return [*paths, "--kit"] if where.kit else paths

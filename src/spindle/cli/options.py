@@ -1,5 +1,7 @@
 """Options shared by most commands, and lookups by name."""
 
+import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,13 +75,31 @@ def choose_engine(config: Config, url: str | None) -> Config:
     return config if url is None else replace(config, engine=config.engine.model_copy(update={"url": url}))
 
 
+def find_own_command() -> str:
+    """Return the path of the `spindle` command, for clients with another PATH."""
+    beside = Path(sys.executable).with_name("spindle")
+    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
+
+
+def list_config_arguments(where: ConfigOptions) -> list[str]:
+    """Return the options that select the same configuration in another command."""
+    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
+    options.append(("--state", where.state))
+    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
+    return [*paths, "--kit"] if where.kit else paths
+
+
 _TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"
 
 
 def restrict_servers(config: Config, tool: str) -> Config:
     """Return the configuration with only the MCP servers that may own the tool, so that others are not started."""
     prefix = "mcp__"
-    servers = {name: entry for name, entry in config.servers.items() if tool.startswith(f"{prefix}{name}__")}
+    servers = {
+        name: entry
+        for name, entry in config.servers.items()
+        if (tool.startswith(f"{prefix}{name}__") if entry.prefix else not tool.startswith(prefix))
+    }
     return config if tool.startswith(prefix) and not servers else replace(config, servers=servers)
 
 

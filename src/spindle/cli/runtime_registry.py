@@ -52,6 +52,8 @@ def build_filter(config: Config, profile: str | None = None) -> ToolFilter | Non
         allowed_plugins=entry.allowed_plugins,
         allowed_mcp_tools=entry.allowed_mcp_tools,
         exclude_tools=entry.exclude_tools,
+        allowed_resources=entry.allowed_resources,
+        allowed_prompts=entry.allowed_prompts,
     )
 
 
@@ -67,7 +69,11 @@ async def start_servers(
             specs, secrets=build_server_secret_lookup(config), logins=cli.build_logins(config, specs), events=events
         )
     )
-    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs])
+
+    def warn(message: str) -> None:
+        events.warn(message, source="mcp")
+
+    follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs], warn=warn)
     servers.on_change(follower.sync)
     if wait:
         await servers.ready()

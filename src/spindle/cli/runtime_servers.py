@@ -82,12 +82,21 @@ def build_specs(config: Config) -> list[ServerSpec]:
 class UpstreamToolSync:
     """Synchronization of the changing tools of MCP servers into a registry that also holds local tools."""
 
-    def __init__(self, registry: ToolRegistry, upstream: ToolRegistry, order: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        upstream: ToolRegistry,
+        order: Sequence[str] = (),
+        *,
+        warn: Callable[[str], object] = lambda _message: None,
+    ) -> None:
         self._registry = registry
         self._order = {name: number for number, name in enumerate(order)}
         self._upstream = upstream
         self._local_names = frozenset(tool.name for tool in registry)
         self._synced_names: list[str] = []
+        self._warn = warn
+        self._reported: set[str] = set()
         self._listeners: list[Callable[[], object]] = []
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -98,6 +107,7 @@ class UpstreamToolSync:
     def sync(self, *_: object) -> None:
         """Register the current tools of the servers; a local tool is never replaced."""
         entries = {entry.tool.name: entry for entry in self._sort_entries() if entry.tool.name not in self._local_names}
+        self._report_taken_names()
         before = {name: self._registry.get(name) for name in self._synced_names}
         keeps_its_place = [*self._synced_names] == [*entries][: len(self._synced_names)]
         for name in self._synced_names:
@@ -112,6 +122,13 @@ class UpstreamToolSync:
         if before != {name: entry.tool for name, entry in entries.items()}:
             for listener in tuple(self._listeners):
                 listener()
+
+    def _report_taken_names(self) -> None:
+        for name in self._local_names - self._reported:
+            entry = self._upstream.entry(name)
+            if entry is not None:
+                self._reported.add(name)
+                self._warn(f"MCP server {entry.mcp_server!r}: its tool {name!r} is left out: a local tool has the name")
 
     def _sort_entries(self) -> list[Entry]:
         """Return the entries in the order of the configuration, so that the tool list is stable and can be cached."""

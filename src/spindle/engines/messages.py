@@ -93,6 +93,7 @@ class MessageCodec:
             body = {
                 "value": result.value,
                 "structured": result.structured,
+                "wire": result.wire,
                 "cost_usd": result.cost_usd,
                 "trusted": result.trusted,
                 "media": [
@@ -122,6 +123,7 @@ class MessageCodec:
         return Ok(
             body["value"],
             structured=body["structured"],
+            wire=body.get("wire"),
             media=SingleMedia(media) if body["is_single_media"] else tuple(media),
             artifact=await self._open_artifact(body["artifact"]),
             cost_usd=body["cost_usd"],
@@ -194,7 +196,7 @@ def _dump(body: JsonObject) -> str:
         return json.dumps(body, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         # A handler's `structured` may not be JSON; the text is what the model sees.
-        return json.dumps(body | {"structured": None}, separators=(",", ":"))
+        return json.dumps(body | {"structured": None, "wire": None}, separators=(",", ":"))
 
 
 def _bind(idempotency_key: str) -> str:

@@ -40,6 +40,7 @@ SpindleError
 │   ├── TooManyToolsError                 a list has more tools than the dialect allows
 │   ├── InvalidServerSpecError            the description of an MCP server has an invalid or missing value
 │   ├── UnknownServerError                no MCP server has that name
+│   ├── UnknownFeatureError               no MCP server offers that prompt or resource here
 │   ├── InvalidOpenApiError               an OpenAPI description cannot be used
 │   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
@@ -103,6 +104,7 @@ SpindleError
     ├── GateTimeoutError                  a gate was not resolved in time
     ├── GateAbortedError                  a gate or its turn was aborted
     ├── UpstreamError                     an MCP server cannot be used
+    │   ├── UpstreamRefusedError              a server answered a request for a prompt or resource with an error
     │   ├── UpstreamRequiredError             a required MCP server cannot be used
     │   └── LoginRequiredError                a user has no valid login at an MCP server
     ├── OAuthError                        an authorization server cannot be used
@@ -178,6 +180,7 @@ from spindle.errors.run import TurnFailedError as TurnFailedError
 from spindle.errors.run import TurnSuspendedError as TurnSuspendedError
 from spindle.errors.run import UnsavableTurnError as UnsavableTurnError
 from spindle.errors.run import UpstreamError as UpstreamError
+from spindle.errors.run import UpstreamRefusedError as UpstreamRefusedError
 from spindle.errors.run import UpstreamRequiredError as UpstreamRequiredError
 from spindle.errors.usage import AlreadySignalledError as AlreadySignalledError
 from spindle.errors.usage import ArtifactIdCollisionError as ArtifactIdCollisionError
@@ -214,6 +217,7 @@ from spindle.errors.usage import ReducerAlreadyRegisteredError as ReducerAlready
 from spindle.errors.usage import ToolAlreadyRegisteredError as ToolAlreadyRegisteredError
 from spindle.errors.usage import TooManyToolsError as TooManyToolsError
 from spindle.errors.usage import UnknownEventError as UnknownEventError
+from spindle.errors.usage import UnknownFeatureError as UnknownFeatureError
 from spindle.errors.usage import UnknownGateError as UnknownGateError
 from spindle.errors.usage import UnknownServerError as UnknownServerError
 from spindle.errors.usage import UnknownToolError as UnknownToolError

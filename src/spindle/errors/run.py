@@ -29,6 +29,17 @@ class UpstreamError(RunError):
         self.server = server
 
 
+class UpstreamRefusedError(UpstreamError):
+    """An MCP server answered a request for a prompt or resource with an error."""
+
+    code = "E_UPSTREAM_REFUSED"
+
+    def __init__(self, message: str, *, server: str, rpc_code: int) -> None:
+        super().__init__(message, server=server)
+        self.rpc_code = rpc_code
+        """The code of the JSON-RPC error."""
+
+
 class UpstreamRequiredError(UpstreamError):
     """A required MCP server cannot be used."""
 

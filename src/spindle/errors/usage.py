@@ -322,6 +322,17 @@ class UnknownServerError(UsageError):
         self.server = server
 
 
+class UnknownFeatureError(UsageError):
+    """No MCP server offers a prompt or resource of that name here."""
+
+    code = "E_UNKNOWN_FEATURE"
+    status = 404
+
+    def __init__(self, message: str, *, name: str) -> None:
+        super().__init__(message, field="name")
+        self.name = name
+
+
 class InvalidOpenApiError(UsageError):
     """An OpenAPI description, or one of its operations, cannot be used."""
 

@@ -187,7 +187,7 @@ async def _summarize(value: object, state: AdmittedCall, *, is_recorded: bool) -
         # Any value may be returned to the caller, also one that could not be shown to a model.
         return HandlerResult(result if isinstance(value, Err) else Ok(trusted=tool.trusted))
     text = shorten(result.value, _MAX_RECORDED_CHARS)
-    return HandlerResult(replace(result, value=text, structured=None, media=(), artifact=None))
+    return HandlerResult(replace(result, value=text, structured=None, media=(), artifact=None, wire=None))
 
 
 def get_direct_result(state: DirectCall, engine: Engine) -> object:

@@ -83,6 +83,7 @@ async def restore_result(entry: JournalEntry, tool: Tool | None, spool: Spool | 
         record.get("value", "") + format_lost_media(lost) + (LOST_ARTIFACT if is_lost else ""),
         media=SingleMedia(media) if record.get("is_single_media") and media else media,
         structured=record.get("structured"),
+        wire=record.get("wire"),
         artifact=artifact,
         cost_usd=record.get("cost_usd"),
         trusted=entry.trusted,
@@ -234,6 +235,8 @@ def _serialize_ok(result: Ok, state: AdmittedCall, *, is_spooled: bool, text_onl
     content: JsonObject = {"value": secrets.redact(result.value)}
     if result.structured is not None and not text_only and not is_large(result.structured):
         content["structured"] = secrets.redact_value(result.structured)
+    if result.wire is not None and not text_only and not is_large(result.wire):
+        content["wire"] = secrets.redact_value(result.wire)
     if result.cost_usd is not None:
         content["cost_usd"] = result.cost_usd
     if is_spooled:

@@ -27,7 +27,7 @@ from spindle.errors import (
     StaleWriteError,
     ToolDownstreamError,
 )
-from spindle.json_types import JsonValue, is_large
+from spindle.json_types import JsonValue, is_large, is_mapping
 from spindle.text import to_printable
 from spindle.tools.arguments import NO_SECRETS
 
@@ -169,6 +169,7 @@ def _check_returned(value: Ok | Err, *, tool: str, trusted: bool) -> HandlerResu
         cost_usd=value.cost_usd,
         # A handler cannot raise its own trust.
         trusted=trusted and not _has_third_party_media(media),
+        wire=value.wire,
     )
     return HandlerResult(result, full_bytes=whole)
 
@@ -192,7 +193,7 @@ def _find_invalid_ok_field(ok: Any) -> str | None:
         return "Ok.artifact is not an Artifact"
     if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
         return "Ok.cost_usd is not a finite number"
-    return None
+    return None if ok.wire is None or is_mapping(ok.wire) else "Ok.wire is not a mapping"
 
 
 def _is_amount(cost: object) -> bool:
@@ -286,9 +287,11 @@ def _redact_ok(result: Ok, redactor: Redactor) -> Ok:
         media = masked if any(new is not old for new, old in zip(masked, media, strict=True)) else media
     if isinstance(result.media, SingleMedia) and media is not result.media:
         media = SingleMedia(media)
-    if value is result.value and structured is result.structured and media is result.media:
+    wire = redactor.redact_value(result.wire)
+    is_same = value is result.value and structured is result.structured and media is result.media
+    if is_same and wire is result.wire:
         return result
-    return replace(result, value=value, structured=structured, media=media)
+    return replace(result, value=value, structured=structured, media=media, wire=wire)
 
 
 def _redact_text_media(each: "Media", redactor: Redactor) -> "Media":

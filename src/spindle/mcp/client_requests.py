@@ -45,8 +45,9 @@ async def wait_all_gates(open_gate: OpenGate, gates: Sequence[Gate]) -> list[Any
     return [values[place] for place in range(len(gates))]
 
 
-Capability: TypeAlias = Literal["elicitation", "sampling", "roots"]
-"""A capability that a client declares: to ask its user, to sample its model, or to list its roots."""
+Capability: TypeAlias = Literal["elicitation", "url_elicitation", "sampling", "roots"]
+"""A capability that a client declares: to show its user a form or an address to open, to sample its model, or to list
+its roots."""
 
 SAMPLING_SECONDS: Final = 300
 """Long enough for a user to review both the request and the response."""

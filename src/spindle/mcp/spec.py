@@ -19,7 +19,7 @@ _OUR_HEADERS = frozenset(
     )
 )
 _STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd")
-_HTTP_ONLY = ("headers", "header_secrets", "oauth")
+_HTTP_ONLY = ("headers", "header_secrets", "oauth", "sse")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +32,8 @@ class ServerSpec:
 
     name: str
     """Prefix of its tools: `mcp__<name>__<tool>`."""
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server; `False` keeps their own names and URIs."""
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -57,6 +59,12 @@ class ServerSpec:
     enabled: bool = True
     trusted: bool = False
     """Whether to treat its output as trusted and its tool annotations as true."""
+    sampling: bool = False
+    """Whether it may ask the models of clients that declare sampling; their users read which server asks."""
+    sse: bool | None = None
+    """Whether to connect over the older HTTP+SSE transport; by default if the server does not understand the newer."""
+    roots: bool = False
+    """Whether it is told the roots of clients; otherwise it gets an empty list."""
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -66,10 +74,11 @@ class ServerSpec:
             self._set_field("tools", self._texts("tools", self.tools))
         for name in ("env", "headers", "header_secrets", "env_secrets"):
             self._set_field(name, self._table(name, getattr(self, name)))
-        for name in ("required", "enabled", "trusted"):
+        for name in ("required", "enabled", "trusted", "prefix", "sampling", "roots"):
             self._check_field(name, "True or False", lambda value: isinstance(value, bool))
         for name in ("timeout_seconds", "start_timeout_seconds"):
             self._check_field(name, "a number of seconds above 0", _is_seconds)
+        self._check_field("sse", "True, False or None", lambda value: value is None or isinstance(value, bool))
         self._check_field("max_result_chars", "a whole number of at least 1, or None", _is_cap)
         self._check_place()
         self._check_env()

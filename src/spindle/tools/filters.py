@@ -50,6 +50,10 @@ class ToolFilter:
     """Tool names for each server, without the `mcp__` prefix; a server that is not listed exposes all of its tools."""
     exclude_tools: frozenset[str]
     """Takes precedence over every other field and over `always_include`."""
+    allowed_resources: frozenset[str] | None
+    """URIs and URI templates as clients see them; one that ends with `*` allows all that start like it."""
+    allowed_prompts: frozenset[str] | None
+    """Names of prompts as clients see them, or beginnings of them that end with `*`."""
 
     def __init__(
         self,
@@ -58,6 +62,9 @@ class ToolFilter:
         allowed_plugins: Iterable[str] | None = None,
         allowed_mcp_tools: Mapping[str, Iterable[str]] | None = None,
         exclude_tools: Iterable[str] | None = (),
+        *,
+        allowed_resources: Iterable[str] | None = None,
+        allowed_prompts: Iterable[str] | None = None,
     ) -> None:
         values = {
             "allowed_tools": _optional_names("allowed_tools", allowed_tools),
@@ -65,6 +72,8 @@ class ToolFilter:
             "allowed_plugins": _optional_names("allowed_plugins", allowed_plugins),
             "allowed_mcp_tools": _names_by_server(allowed_mcp_tools),
             "exclude_tools": _optional_names("exclude_tools", exclude_tools) or frozenset[str](),
+            "allowed_resources": _optional_names("allowed_resources", allowed_resources),
+            "allowed_prompts": _optional_names("allowed_prompts", allowed_prompts),
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
@@ -91,11 +100,46 @@ def intersect_filters(one: ToolFilter | None, other: ToolFilter | None) -> ToolF
         allowed_plugins=_intersect(one.allowed_plugins, other.allowed_plugins),
         allowed_mcp_tools=_intersect_servers(one.allowed_mcp_tools or {}, other.allowed_mcp_tools or {}),
         exclude_tools=one.exclude_tools | other.exclude_tools,
+        allowed_resources=_intersect_patterns(one.allowed_resources, other.allowed_resources),
+        allowed_prompts=_intersect_patterns(one.allowed_prompts, other.allowed_prompts),
     )
 
 
 def _intersect(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
     return some if others is None else others if some is None else some & others
+
+
+def _intersect_patterns(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    if some is None or others is None:
+        return others if some is None else some
+    # Of two patterns that overlap, one allows only what the other allows too, and that one is kept.
+    return frozenset(
+        one for these, those in ((some, others), (others, some)) for one in these if _matches_any(one, those)
+    )
+
+
+def _matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a name, or everything that a pattern allows, is allowed by one of the patterns."""
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern and not name.endswith("*")
+        for pattern in patterns
+    )
+
+
+FeatureKind: TypeAlias = Literal["prompt", "resource"]
+
+
+def allows_feature(filter: ToolFilter | None, kind: FeatureKind, name: str, server: str | None) -> bool:
+    """Return whether a prompt, resource or resource template may be shown and used.
+
+    `name` is a prompt's name, or a URI or URI template, as clients see it; `server` is the MCP server it belongs to.
+    """
+    if filter is None:
+        return True
+    if server is not None and filter.allowed_mcp_servers is not None and server not in filter.allowed_mcp_servers:
+        return False
+    patterns = filter.allowed_prompts if kind == "prompt" else filter.allowed_resources
+    return patterns is None or name in patterns or _matches_any(name, patterns)
 
 
 def _intersect_servers(

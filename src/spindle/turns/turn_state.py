@@ -340,7 +340,10 @@ def _write_filter(filter: ToolFilter | None) -> JsonValue:
     return written
 
 
-_FILTER_LISTS: Final = ("allowed_tools", "allowed_mcp_servers", "allowed_plugins", "exclude_tools")
+_FILTER_LISTS: Final = (
+    *("allowed_tools", "allowed_mcp_servers", "allowed_plugins", "exclude_tools"),
+    *("allowed_resources", "allowed_prompts"),
+)
 
 
 def _read_filter(plain: JsonValue) -> ToolFilter | None:

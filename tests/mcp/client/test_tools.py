@@ -238,3 +238,25 @@ def test_a_deeply_nested_schema_is_accepted() -> None:
         deep = {"properties": {"a": deep}}
 
     assert "$defs" in rename_definitions({"type": "object", "definitions": {"x": deep}})
+
+
+async def test_a_server_without_a_prefix_keeps_its_names_and_takes_no_others() -> None:
+    received = EventLog()
+    names = '["own", "mcp__h__ok", "artifact_cat"]'
+    bare = hostile("--names", names, name="bare", prefix=False)
+    async with connected(bare, hostile(), events=received.events) as servers:
+        assert owner(servers, "own") == ("bare", "own")
+        assert owner(servers, "mcp__h__ok") == ("h", "ok")
+        assert servers.registry.get("artifact_cat") is None
+        assert (await call(servers, "own")).ok
+
+    assert received.warned_of("'artifact_cat'", "left out")
+    assert received.warned_of("'mcp__h__ok'", "left out")
+
+
+async def test_two_servers_without_a_prefix_do_not_take_each_others_names() -> None:
+    received = EventLog()
+    specs = [hostile("--names", '["same"]', name=name, prefix=False) for name in ("one", "two")]
+    async with connected(*specs, events=received.events) as servers:
+        holder, _ = owner(servers, "same")
+    assert received.warned_of("'same'", "taken by", repr(holder))

@@ -1,7 +1,7 @@
 """Two servers in this process that share a journal in memory, and clients whose requests go to either."""
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,12 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.subscriptions import ResourceUpdated
 
 from spindle import Executor, Spool, ToolRegistry, tool
 from spindle.execution import StateKey
 from spindle.journal import Journal, StateQuery, StateStore
-from spindle.mcp import HttpSettings, ToolServer, http_app
+from spindle.mcp import HttpSettings, McpServers, ToolServer, http_app
 from spindle.mcp.server.http_callers import identify_caller
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.serve import serve_http
@@ -26,6 +27,7 @@ from spindle.tools import ToolContext
 from spindle.trust import SinkPolicy
 from spindle.turns import Gate
 from tests.mcp.gateways import LEGACY, MODERN, code_of, text_of
+from tests.mcp.memory_upstreams import Upstream, memory_servers
 from tests.mcp.replica_processes import Balancer
 from tests.mcp.server.test_http import READER, TOKENS, WRITER
 from tests.mcp.server.test_http_attacks import INITIALIZE, PLAIN
@@ -65,9 +67,13 @@ class Places:
     replicas: list[Place]
 
     @asynccontextmanager
-    async def client(self, mode: str, token: str | None = None, **options: Any) -> AsyncGenerator[tuple[Client, Any]]:
+    async def client(
+        self, mode: str, token: str | None = None, *, route: Callable[[str], int] | None = None, **options: Any
+    ) -> AsyncGenerator[tuple[Client, Any]]:
         """Connect to all of them."""
         balancer = Balancer(self.replicas)
+        if route is not None:
+            balancer.route = route
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(transport=balancer, headers=headers, timeout=60) as http:
             connection = streamable_http_client(self.replicas[0].address, http_client=http)
@@ -115,8 +121,8 @@ def build_tools(name: str, done: list[str]) -> ToolRegistry:
 
 
 @asynccontextmanager
-async def two_servers(**door: Any) -> AsyncGenerator[Places]:
-    """Serve the same tools twice."""
+async def two_servers(*, upstream: Mapping[str, McpServers] | None = None, **door: Any) -> AsyncGenerator[Places]:
+    """Serve the same tools twice; `upstream` has the upstream servers of each."""
     places = Places(Journal.memory(), [], [])
     spool, states, notices = Spool.memory(), places.journal.states, places.journal.notices
     assert states is not None
@@ -129,7 +135,15 @@ async def two_servers(**door: Any) -> AsyncGenerator[Places]:
             executor = Executor(registry, journal=places.journal, spool=spool, state_key="k" * 40, sinks=SINKS)
             replica = Replica(states, notices, StateKey("k" * 40), beat_seconds=0.05, gone_seconds=0.5)
             shared = SharedRecords(replica, spool, sinks=SINKS)
-            server = ToolServer(executor, registry, identify=identify_caller, is_fenced=False, shared=shared)
+            server = ToolServer(
+                executor,
+                registry,
+                identify=identify_caller,
+                is_fenced=False,
+                shared=shared,
+                upstream=(upstream or {}).get(name),
+            )
+            tasks.start_soon(server.features.changes.propagate)
             settings = HttpSettings(port=0, **door)
             app = http_app(server, settings, shared=shared)
             await stack.enter_async_context(replica.open())
@@ -417,3 +431,26 @@ async def test_the_oldest_session_makes_room_for_one_of_another_server() -> None
         ]
 
     assert statuses == [200] * 8
+
+
+async def test_a_client_subscribed_at_one_server_is_notified_through_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, heard = "spindle://fs/x:1", anyio.Event()
+    upstream = Upstream(resources={"x:1": "X"})
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification) and message.params.uri == uri:
+            heard.set()
+
+    def stream_elsewhere(kind: str) -> int:
+        return 1 if kind == "GET" else 0
+
+    async with (
+        memory_servers(monkeypatch, {"fs": upstream}) as (behind_a, _),
+        two_servers(upstream={"A": behind_a}) as places,
+        places.client(LEGACY, route=stream_elsewhere, message_handler=hear) as (client, _),
+    ):
+        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await client.session.send_request(request, types.EmptyResult)
+        while not heard.is_set():  # the stream of notifications may open later
+            await upstream.report(ResourceUpdated("x:1"))
+            await anyio.sleep(0.05)

@@ -1,12 +1,13 @@
 """Tools that differ between users: each sees his own, and a call still says what to do."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp.client.client import Client
 
 from spindle import Executor, ToolFilter, ToolRegistry, tool
 from spindle.mcp import ToolServer
+from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.user_tools import hide_tools
 
@@ -30,6 +31,7 @@ class Users:
 
     def __init__(self) -> None:
         self.connected: list[str | None] = []
+        self.features = UpstreamCatalog()
 
     async def connect_user(self, user: str | None) -> None:
         self.connected.append(user)
@@ -43,7 +45,9 @@ class Users:
 async def test_a_list_has_the_tools_of_its_user(user: str | None, mode: str) -> None:
     users, registry = Users(), ToolRegistry([shared, private])
     caller = Caller(key=f"of {user}", user=user)
-    server = ToolServer(Executor(registry), registry, identify=lambda _ctx: caller, user_tools=users, is_fenced=False)
+    server = ToolServer(
+        Executor(registry), registry, identify=lambda _ctx: caller, upstream=cast("Any", users), is_fenced=False
+    )
     async with Client(server.sdk, mode=mode) as client:
         listed = {each.name for each in (await client.list_tools()).tools}
         called: Any = await client.call_tool("private", {})

@@ -1,7 +1,6 @@
 """`spindle trust`: show what the configuration of the working folder would do, and accept it."""
 
 import os
-import sys
 from collections.abc import Iterator
 from json import dumps as json_text
 from pathlib import Path
@@ -20,7 +19,7 @@ from spindle.cli.config.trust import TrustStore
 from spindle.cli.main import NOT_FOUND, OK, REFUSED
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, stderr
-from spindle.cli.prompts import can_ask
+from spindle.cli.prompts import confirm
 from spindle.cli.runtime_servers import name_server_secrets
 from spindle.errors import CommandError
 
@@ -73,7 +72,7 @@ def trust(
         out = Output()
         out.line((str(path), "bold"))
         out.table(("it", "by", "what"), effects or [("does", "", "nothing that needs trust")], ("cyan",))
-    if not yes and not _confirm():
+    if not yes and not confirm("Trust it? [y/N] "):
         raise CommandError(
             f"{path} was not trusted", exit_code=REFUSED, hint="`spindle trust --yes` accepts it unasked"
         )
@@ -92,14 +91,6 @@ def _find(given: Path | None) -> Path:
             "no spindle.toml in this folder or above it", exit_code=NOT_FOUND, hint="name the file to trust"
         )
     return found.path
-
-
-def _confirm() -> bool:
-    if not can_ask():
-        return False
-    sys.stderr.write("Trust it? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _report(path: Path, message: str, *, json: bool, trusted: bool, effects: list[Effect] | None = None) -> None:

@@ -1,6 +1,6 @@
 """Schema of what `spindle serve` offers and to whom: `[profiles]`, `[trust]` and `[server]`."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -15,6 +15,10 @@ class ProfileEntry(ConfigSection):
     allowed_plugins: Texts | None = None
     allowed_mcp_tools: dict[str, Texts] | None = None
     exclude_tools: Texts = ()
+    allowed_resources: Texts | None = None
+    """URIs and URI templates as clients see them, or beginnings of them that end with `*`."""
+    allowed_prompts: Texts | None = None
+    """Names of prompts as clients see them, or beginnings of them that end with `*`."""
     token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
     """The environment variable that holds this profile's bearer token."""
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
@@ -75,8 +79,18 @@ class ServerSection(ConfigSection):
     """For each token."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
+    metrics: bool = True
+    """Whether /metrics is served, with the extra `metrics`; it needs a token where tokens are configured."""
     fence: bool = True
     """Whether results are fenced as untrusted content."""
+    structured: bool = True
+    """Whether tools declare an `outputSchema` and return structured content."""
+    cache_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
+    """How long clients may keep lists of tools, prompts and resources; 0 for not at all."""
+    cache_scope: Literal["private", "public"] = "private"
+    """`public` if shared caches may keep them, which needs that there are no tokens."""
+    sse_path: Annotated[str, StringConstraints(pattern=r"^/[\w./-]*$")] | None = None
+    """Where clients of the older HTTP+SSE transport connect, such as `/sse`; off by default."""
     name: Text = "spindle"
     """The server name sent to clients."""
     offers: ObjectPath | None = None

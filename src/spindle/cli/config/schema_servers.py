@@ -35,6 +35,8 @@ class ServerEntry(ConfigSection):
     header_secrets: dict[str, SecretName] = {}
     oauth: bool | LoginEntry = False
     """Whether users log in, each with tokens of his own."""
+    prefix: bool = True
+    """Whether its tools, prompts and resources are renamed after the server."""
     required: bool = False
     timeout_seconds: Seconds = 60
     start_timeout_seconds: Seconds = 30
@@ -42,13 +44,16 @@ class ServerEntry(ConfigSection):
     tools: Texts | None = None
     enabled: bool = True
     trusted: bool = False
+    sampling: bool = False
+    roots: bool = False
+    sse: bool | None = None
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets", "oauth"),
+            "command": ("headers", "header_secrets", "oauth", "sse"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd"),
         }
         way = "url" if self.command is None else "command"

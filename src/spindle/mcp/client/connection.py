@@ -5,6 +5,7 @@ Read `run`, then `_live_once`: the life of one connection, top to bottom.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -13,6 +14,7 @@ from anyio.abc import TaskGroup
 
 from spindle.errors import UpstreamError
 from spindle.extras import needs_extra
+from spindle.mcp.client.health import HealthChecks
 from spindle.mcp.client.lifecycle import (
     FAILED_AFTER,
     ActiveConnection,
@@ -28,16 +30,14 @@ from spindle.mcp.client.tools import PreparedListing
 from spindle.mcp.spec import ServerSpec
 
 if TYPE_CHECKING:
+    from mcp.client.subscriptions import ServerEvent
     from mcp_types import Tool as ForeignTool
 
     from spindle.mcp.client.session import UpstreamSession
     from spindle.mcp.client.session_factory import SessionFactory
 
-HEALTH_SECONDS = 60.0
-"""Interval between health checks."""
 STABLE_SECONDS = 30.0
 """A server that ran this long, or served a call, starts with a fresh backoff when it is lost."""
-_PING_SECONDS = 10.0
 _CLOSE_SECONDS = 6.0
 _RESTARTED = "it was restarted"
 _RELISTEN_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -51,7 +51,7 @@ _MAX_LISTING_SECONDS = 60.0
 
 
 class ListingHandler(Protocol):
-    """Takes the listings of a server's tools, in two steps: the first may run in a thread."""
+    """Takes the listings of a server's tools, in two steps: the first may run in a thread; lists everything else."""
 
     def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert what is new or changed."""
@@ -59,6 +59,14 @@ class ListingHandler(Protocol):
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes."""
+        ...
+
+    async def watch_features(self, live: ActiveConnection) -> None:
+        """List prompts and resources, now and after changes, while the server is connected."""
+        ...
+
+    def notice_change(self, event: "ServerEvent") -> None:
+        """Note that prompts or resources have changed."""
         ...
 
 
@@ -96,6 +104,7 @@ class UpstreamConnection:
         self._start_scope: anyio.CancelScope | None = None
         self._probe = True
         self._session_factory: SessionFactory | None = None
+        self.health = HealthChecks(spec, services.clock, self.calls, self.mark_lost)
 
     # --- for callers
 
@@ -233,14 +242,12 @@ class UpstreamConnection:
             return False
         live: ActiveConnection | None = None
         trouble: BaseException | None = None
-        words: Callable[[], str] = str
+        words: list[Callable[[], str]] = [str]
         seconds = self.spec.start_timeout_seconds
         with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
             self._start_scope = scope
             try:
-                async with sessions.open() as session:
-                    words = session.link.describe_exit
-                    await self._negotiate(session)
+                async with sessions.open(partial(self._negotiate, words)) as session:
                     listed = await self._read_listing(session)
                     scope.deadline = math.inf
                     async with anyio.create_task_group() as group:
@@ -258,21 +265,27 @@ class UpstreamConnection:
             return False
         if live is None:
             self._record_failure(
-                f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words()
+                f"it did not start within {seconds:g} s" if trouble is None else describe_failure(trouble), words[0]()
             )
             return False
-        self._record_loss(live, words())
+        self._record_loss(live, words[0]())
         return live.has_served or self.services.clock.now() - live.connected_at >= STABLE_SECONDS
 
     async def _load_sessions(self) -> "SessionFactory":
         if self._session_factory is None:
             factory = await anyio.to_thread.run_sync(load_session_factory)
             self._session_factory = factory(
-                self.spec, self.services, self.calls, tools_changed=self._mark_stale, warn=self.warn
+                self.spec,
+                self.services,
+                self.calls,
+                tools_changed=self._mark_stale,
+                feature_event=self._listings.notice_change,
+                warn=self.warn,
             )
         return self._session_factory
 
-    async def _negotiate(self, session: "UpstreamSession") -> None:
+    async def _negotiate(self, words: list[Callable[[], str]], session: "UpstreamSession") -> None:
+        words[0] = session.link.describe_exit
         try:
             await session.negotiate(probe=self._probe)
         except Exception:
@@ -288,8 +301,8 @@ class UpstreamConnection:
             self._watch_link,
             self._refresh_listing,
             self._watch_listing,
-            self._tick,
-            self._run_health_checks,
+            self._listings.watch_features,
+            self.health.run,
         ):
             group.start_soon(start, live)
         self._version, self._error = session.protocol_version, None
@@ -365,34 +378,6 @@ class UpstreamConnection:
 
     async def _watch_listing(self, live: ActiveConnection) -> None:
         for seconds in _RELISTEN_SECONDS:
-            if not await live.session.watch_tools(self._mark_stale):
+            if not await live.session.watch_tools(self._mark_stale, self.services.clock.sleep):
                 return
             await self.services.clock.sleep(seconds)
-
-    async def _tick(self, live: ActiveConnection) -> None:
-        while True:
-            await self.services.clock.sleep(HEALTH_SECONDS)
-            live.health_check_due.set()
-
-    async def _run_health_checks(self, live: ActiveConnection) -> None:
-        while True:
-            await live.health_check_due.wait()
-            live.health_check_due = anyio.Event()
-            # While calls run it is not idle; if it hangs, they time out and request this check again.
-            if not len(self.calls) and not await self.is_responsive(live):
-                self.mark_lost(live, "it does not answer")
-
-    async def is_responsive(self, live: ActiveConnection) -> bool:
-        """Return whether the server answers a ping within the time limit."""
-        answered, reply = anyio.Event(), [False]
-
-        async def ask() -> None:
-            reply[0] = await live.session.ping()
-            answered.set()
-
-        if live.is_lost:
-            return False
-        live.group.start_soon(ask)
-        with anyio.move_on_after(min(_PING_SECONDS, self.spec.start_timeout_seconds)):
-            await answered.wait()
-        return reply[0] and not live.is_lost

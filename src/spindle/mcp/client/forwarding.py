@@ -12,14 +12,18 @@ import anyio
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
-from spindle.errors import InvalidToolError, UpstreamError
+from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import untyped
+from spindle.json_types import JsonValue, is_object, untyped
 from spindle.mcp.client.connection import UpstreamConnection
+from spindle.mcp.client.contents import map_result_uris
+from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
-from spindle.mcp.client.running_calls import Action, Content, RunningCall
+from spindle.mcp.client.running_calls import RunningCall
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
+from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
+from spindle.mcp.client_requests import Capability, can_ask
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
@@ -27,8 +31,9 @@ from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from mcp.client.subscriptions import ServerEvent
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import CallToolResult, ElicitRequestParams
+    from mcp_types import CallToolResult
     from mcp_types import Tool as ForeignTool
 
 
@@ -37,6 +42,7 @@ _MAX_ERROR = 4_000
 _SPARE_SECONDS = 5.0
 """Extra time for the SDK's own timeout, so that the call's deadline expires first."""
 _REQUEST_TIMEOUT = -32001
+_MISSING_CAPABILITY = -32021
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class _Availability:
 
     def __call__(self) -> bool:
         """Return whether the server's tools can be called now."""
-        return self.connection.is_open()
+        return self.connection.is_open() or self.connection.spec.oauth is not None
 
     def why(self) -> str:
         """Return why they cannot be called."""
@@ -94,11 +100,14 @@ class UpstreamServer:
         services: ClientServices,
         *,
         on_tools_changed: "Callable[[UpstreamServer], None]",
+        on_features_changed: FeaturesChanged = lambda _features, _kind: None,
     ) -> None:
         self.spec = spec
         self.connection = UpstreamConnection(spec, services, self)
         self._services = services
         self._tools = ServerTools(spec, registry, self._warn)
+        self.features = UpstreamFeatures(self.connection, services, self._get_headers, on_features_changed)
+        """Its prompts and resources."""
         self._on_tools_changed = on_tools_changed
         self.by_user: CallsByUser | None = None
         """For a server with OAuth, whose own `connection` is never opened: it would have no user."""
@@ -123,6 +132,14 @@ class UpstreamServer:
         if self._tools.apply(prepared):
             self._on_tools_changed(self)
 
+    async def watch_features(self, live: ActiveConnection) -> None:
+        """List prompts and resources while the server is connected."""
+        await self.features.run(live)
+
+    def notice_change(self, event: "ServerEvent") -> None:
+        """Note that prompts or resources have changed."""
+        self.features.notice(event)
+
     def _make_tool(self, foreign: "ForeignTool", warn: Warn) -> Tool:
         shown = self._services.redactor.redact_value(foreign)
         if shown.name != foreign.name:
@@ -142,14 +159,17 @@ class UpstreamServer:
 
     async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
         name, seconds = self.spec.name, self.spec.timeout_seconds
-        callback = self._services.headers if self.spec.transport == "http" else None
         with anyio.move_on_after(seconds):
             try:
-                headers = await get_call_headers(callback, name, wanted.ctx, self._services.redactor)
+                headers = await self._get_headers(wanted.ctx)
             except UpstreamError as error:
                 return Err("execution_failed", f"Nothing was sent: {error}.", cause=error)
             return await self._call_with_retry(wanted, headers)
         return Err("timed_out", f"MCP server {name!r} did not answer within {seconds:g} s.")
+
+    async def _get_headers(self, ctx: ToolContext) -> dict[str, str]:
+        callback = self._services.headers if self.spec.transport == "http" else None
+        return await get_call_headers(callback, self.spec.name, ctx, self._services.redactor)
 
     async def _call_with_retry(self, upstream_call: UpstreamCall, headers: dict[str, str]) -> Ok | Err:
         lost = _LostConnection(is_undelivered=True, reason="")
@@ -180,7 +200,7 @@ class UpstreamServer:
         """Run the call in the owning task's group, so that a cancelled caller never waits for the server."""
         if live.is_lost:
             return _LostConnection(is_undelivered=True, reason=live.reason)
-        box, call = _PendingResult(), RunningCall(self.spec.name, wanted.tool, wanted.ctx, headers)
+        box, call = _PendingResult(), self._build_call(wanted, headers)
         try:
             live.group.start_soon(self._run, live, wanted, call, box)
         except RuntimeError:  # the group has just ended
@@ -194,11 +214,15 @@ class UpstreamServer:
                 live.health_check_due.set()
         return self._read(live, wanted, box)
 
+    def _build_call(self, wanted: UpstreamCall, headers: dict[str, str]) -> RunningCall:
+        spec = self.spec
+        return RunningCall(spec.name, wanted.tool, wanted.ctx, headers, spec.sampling, spec.roots)
+
     async def _run(
         self, live: ActiveConnection, upstream_call: UpstreamCall, call: RunningCall, box: _PendingResult
     ) -> None:
-        async def ask(params: "ElicitRequestParams") -> tuple[Action, Content | None]:
-            return await call.ask(self._services.redactor.redact_value(params), self._services.events)
+        async def ask(questions: Sequence[Question]) -> list[Answered]:
+            return await call.ask(self._services.redactor.redact_value(list(questions)), self._services.events)
 
         try:
             with box.scope, self.connection.calls.track(call):
@@ -208,6 +232,7 @@ class UpstreamServer:
                     seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
+                    capabilities=describe_capabilities(call.ctx, sampling=self.spec.sampling, roots=self.spec.roots),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error
@@ -217,12 +242,12 @@ class UpstreamServer:
     def _read(self, live: ActiveConnection, wanted: UpstreamCall, box: _PendingResult) -> Ok | Err | _LostConnection:
         if box.result is not None:
             live.has_served = True
-            return to_result(box.result, check_output=wanted.check_output)
+            return to_result(map_result_uris(box.result, self.features.uris), check_output=wanted.check_output)
         if box.error is None:
             return _LostConnection(is_undelivered=False, reason=live.reason)
-        return self._translate_error(live, box.error)
+        return self._translate_error(live, box.error, wanted.ctx)
 
-    def _translate_error(self, live: ActiveConnection, error: Exception) -> Err | _LostConnection:
+    def _translate_error(self, live: ActiveConnection, error: Exception, ctx: ToolContext) -> Err | _LostConnection:
         data = getattr(error, "error", None)
         if data is None:
             text = f"MCP server {self.spec.name!r} returned an invalid tool result."
@@ -240,10 +265,27 @@ class UpstreamServer:
                 pass
         if live.is_lost:
             return _LostConnection(is_undelivered=False, reason="its connection broke")
+        if data.code == _MISSING_CAPABILITY and (needed := _find_needed_capability(data.data)) is not None:
+            live.has_served = True
+            return self._build_capability_error(needed, ctx)
         if data.code == _REQUEST_TIMEOUT:
             return Err("timed_out", f"MCP server {self.spec.name!r} did not answer in time.")
         live.has_served = True
         return Err("execution_failed", f"MCP server {self.spec.name!r} answered with an error: {message}")
+
+    def _build_capability_error(self, needed: Capability, ctx: ToolContext) -> Err:
+        text = f"The MCP server {self.spec.name!r} needs a client that declares the capability {needed!r}."
+        if can_ask(ctx, needed):
+            text = f"The MCP server {self.spec.name!r} needs {needed}, which is not allowed in its configuration."
+            return Err("execution_failed", text)
+        return Err("execution_failed", text, cause=ClientCapabilityError(text, capability=needed))
+
+
+def _find_needed_capability(data: JsonValue) -> Capability | None:
+    """Return the capability of a client that a server misses, if it is one that a client of ours may have."""
+    needed = data.get("requiredCapabilities") if is_object(data) else None
+    known: tuple[Capability, ...] = ("elicitation", "sampling", "roots")
+    return next((name for name in known if is_object(needed) and name in needed), None)
 
 
 def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, redactor: Redactor) -> "ProgressFnT":

@@ -16,9 +16,11 @@ from spindle.mcp.client.running_calls import get_current_headers
 from spindle.mcp.oauth.challenges import parse_challenge
 from spindle.mcp.spec import ServerSpec
 
-_TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
+LIMITED_TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
 """No read timeout: a call's own deadline limits how long a response may take."""
 _LIMITS = httpx2.Limits(max_connections=512, max_keepalive_connections=64)
+_NOT_UNDERSTOOD = frozenset((400, 404, 405))
+"""How servers of the older HTTP+SSE transport answer a POST to the address of their stream."""
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 Resolve = Callable[[str], Awaitable[str]]
@@ -28,12 +30,16 @@ Resolve = Callable[[str], Awaitable[str]]
 class HttpLink:
     """The streamable HTTP link."""
 
+    is_older = False
+
     def __init__(self, spec: ServerSpec, resolve: Resolve, tokens: UserTokens | None = None) -> None:
         self.tokens = tokens
         self.error_marker = ErrorMarker()
         self.broken = anyio.Event()
         self._spec = spec
         self._resolve = resolve
+        self.refused_status: int | None = None
+        """The status of the last POST that was not understood as one of this transport."""
 
     def describe_exit(self) -> str:
         """Return an empty string: a remote server has no stderr here."""
@@ -43,9 +49,9 @@ class HttpLink:
     async def open(self) -> AsyncGenerator[Any, None]:
         """Connect and yield the message streams."""
         url = self._spec.url or ""
-        guarded = _ErrorResponseTransport(_transport_to(url), self)
+        guarded = build_guarded_transport(url, self)
         async with (
-            httpx2.AsyncClient(transport=guarded, timeout=_TIMEOUT, headers=self._spec.headers) as client,
+            httpx2.AsyncClient(transport=guarded, timeout=LIMITED_TIMEOUT, headers=self._spec.headers) as client,
             streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
         ):
             yield streams
@@ -58,6 +64,11 @@ class HttpLink:
             is_bare = header.lower() == "authorization" and " " not in value.strip()
             found[header] = f"Bearer {value.strip()}" if is_bare else value
         return found
+
+
+def build_guarded_transport(url: str, link: HttpLink) -> httpx2.AsyncBaseTransport:
+    """Return the transport of a link, which sends its credentials and checks each response."""
+    return _ErrorResponseTransport(_transport_to(url), link)
 
 
 def _transport_to(url: str) -> httpx2.AsyncHTTPTransport:
@@ -115,6 +126,8 @@ class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
 
     async def _check_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         verdict: tuple[LinkFailure, str] | None = None
+        if request.method == "POST" and response.status_code in _NOT_UNDERSTOOD:
+            self._link.refused_status = response.status_code
         if 300 <= response.status_code < 400:
             verdict = "refused", f"it answered with a redirect ({response.status_code}); set url to the final address"
         elif response.status_code in (401, 403):

@@ -53,6 +53,8 @@ class TransportLink(Protocol):
     error_marker: ErrorMarker
     broken: anyio.Event
     """Set when no more messages can arrive."""
+    is_older: bool
+    """Whether only servers of the older protocol have this transport."""
 
     def open(self) -> AbstractAsyncContextManager[Any]:
         """Connect, yield the streams for the SDK's session, and close everything on exit."""
@@ -88,8 +90,9 @@ class OversizedLine:
 class BoundedLines:
     """A line splitter that keeps only the start and end of a line over the limit."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, keeps_blank: bool = False) -> None:
         self._max_bytes = max_bytes
+        self._keeps_blank = keeps_blank
         self._buffer = bytearray()
         self._dropped = 0
         self._head = b""
@@ -101,7 +104,7 @@ class BoundedLines:
             self._hold(chunk[start:end])
             start = end + 1
             line = self._take_line()
-            if isinstance(line, OversizedLine) or line.strip():
+            if self._keeps_blank or isinstance(line, OversizedLine) or line.strip():
                 yield line
         self._hold(chunk[start:])
 

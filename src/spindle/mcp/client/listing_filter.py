@@ -1,6 +1,7 @@
-"""`InvalidToolFilter`: drops invalid tool definitions from the listings of a server."""
+"""`InvalidToolFilter`: drops invalid definitions of tools, prompts and resources from the listings of a server."""
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,7 +13,13 @@ from pydantic import ValidationError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.text import to_printable
 
-_METHOD = "tools/list"
+_METHODS = {
+    "tools": "tools/list",
+    "prompts": "prompts/list",
+    "resources": "resources/list",
+    "resourceTemplates": "resources/templates/list",
+}
+"""The method whose result lists entries under each key."""
 _SCHEMAS = ("inputSchema", "outputSchema")
 _FALLBACK_VERSION = "2025-11-25"
 _MAX_NAME = 200
@@ -62,10 +69,12 @@ class InvalidToolFilter:
     def _filter_listing(self, item: Message) -> Message:
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             result = item.message.result
-            tools = result.get("tools")
-            if is_array(tools):
-                version = self._version() or _FALLBACK_VERSION
-                result["tools"] = keep_valid_tools(tools, result, version, self._warn)
+            version = self._version() or _FALLBACK_VERSION
+            for key in _METHODS:
+                listed = result.get(key)
+                if is_array(listed):
+                    keep = keep_valid_tools if key == "tools" else partial(_keep_valid, key)
+                    result[key] = keep(listed, result, version, self._warn)
         return item
 
 
@@ -75,13 +84,26 @@ def keep_valid_tools(
     """Return the valid tools of a listing; a schema without `type` is taken as an object."""
     kept: list[JsonValue] = []
     for tool in tools:
-        repaired, problem = tool, _problem(tool, listing, version)
+        repaired, problem = tool, _problem("tools", tool, listing, version)
         if problem is not None:
-            repaired, problem = _with_types(tool), _problem(_with_types(tool), listing, version)
+            repaired, problem = _with_types(tool), _problem("tools", _with_types(tool), listing, version)
         if problem is None:
             kept.append(repaired)
         else:
             warn(f"an invalid tool is left out: {problem}")
+    return kept
+
+
+def _keep_valid(
+    key: str, entries: list[JsonValue], listing: JsonObject, version: str, warn: Callable[[str], None]
+) -> list[JsonValue]:
+    kept: list[JsonValue] = []
+    for entry in entries:
+        problem = _problem(key, entry, listing, version)
+        if problem is None:
+            kept.append(entry)
+        else:
+            warn(f"an invalid entry of {_METHODS[key]} is left out: {problem}")
     return kept
 
 
@@ -96,12 +118,12 @@ def _with_types(tool: JsonValue) -> JsonValue:
     return repaired
 
 
-def _problem(tool: JsonValue, listing: JsonObject, version: str) -> str | None:
+def _problem(key: str, tool: JsonValue, listing: JsonObject, version: str) -> str | None:
     try:
-        validate_server_result(_METHOD, version, {**listing, "tools": [tool]})
+        validate_server_result(_METHODS[key], version, {**listing, key: [tool]})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        if first["loc"][:1] != ("tools",):
+        if first["loc"][:1] != (key,):
             return None  # the listing itself is invalid, which the SDK reports
         known = tool if is_object(tool) else {}
         place = ".".join(str(step) for step in first["loc"][2:]) or "definition"

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,10 @@ _PYTHON_CONSTANTS = {"True": True, "False": False, "None": None}
 """What servers in Python send as the text of a boolean or of no value."""
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video")
 
+_HINTS = ("annotations", "_meta")
+_RESERVED = ("spindle/", "io.modelcontextprotocol/")
+"""Prefixes of keys in a result's `_meta` that belong to the connection with its server."""
+
 Check = Callable[[JsonValue, bool], str | None]
 """Returns the problem with structured content, or `None`; takes the content and whether it was sent."""
 
@@ -48,6 +52,8 @@ class _Parts:
     links: list[JsonObject] = field(default_factory=list[JsonObject])
     blocks: "Sequence[ContentBlock]" = ()
     """The blocks as received; some servers repeat them as structured data."""
+    entries: list[JsonObject] = field(default_factory=list[JsonObject])
+    """The blocks for MCP clients, each with the line that it adds to the text."""
 
     def dump(self) -> list[JsonObject]:
         """Return the blocks as plain data, as they were on the wire."""
@@ -69,7 +75,19 @@ def to_result(result: "CallToolResult", *, check_output: Check | None = None) ->
     text = _render(parts, structured) or _NOTHING
     if structured is None and parts.links:
         structured = {"resource_links": parts.links}
-    return Ok(text, structured=structured, media=tuple(parts.media))
+    return Ok(text, structured=structured, media=tuple(parts.media), wire=_build_wire(parts, result.meta))
+
+
+def _build_wire(parts: _Parts, meta: Mapping[str, Any] | None) -> JsonObject | None:
+    """Return what text and media do not express; `None` for plain texts and media without annotations."""
+    wire: JsonObject = {}
+    is_plain = all(entry["kind"] in {"text", "media"} and not entry["has_hints"] for entry in parts.entries)
+    if not is_plain:
+        wire["content"] = parts.entries
+    kept = {key: value for key, value in (meta or {}).items() if not key.startswith(_RESERVED)}
+    if kept:
+        wire["_meta"] = kept
+    return wire or None
 
 
 def _render(parts: _Parts, structured: JsonValue) -> str:
@@ -130,6 +148,30 @@ def _normalize_lines(text: str) -> str:
 
 
 def _add(block: Any, parts: _Parts) -> None:
+    """Add a block to the text, and keep it as it was sent."""
+    lines, media = len(parts.lines), len(parts.media)
+    _add_line(block, parts)
+    dumped: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    kind = "media" if len(parts.media) > media else "text"
+    if kind == "media":
+        inner = dumped.get("resource")
+        uri = inner["uri"] if is_object(inner) else None
+        dumped = {name: dumped[name] for name in _HINTS if name in dumped}
+        dumped |= {} if uri is None else {"uri": str(uri)}
+    elif block.type == "resource" and hasattr(block.resource, "text"):
+        kind = "resource"
+    elif block.type == "resource_link":
+        kind = "resource_link"
+    elif block.type != "text":
+        dumped = {}
+    if kind == "text":
+        dumped.pop("text", None)
+    has_hints = "uri" in dumped or any(name in dumped for name in _HINTS)
+    entry: JsonObject = {"kind": kind, "block": dumped, "line": parts.lines[lines], "has_hints": has_hints}
+    parts.entries.append(entry | ({"media": media} if kind == "media" else {}))
+
+
+def _add_line(block: Any, parts: _Parts) -> None:
     match block.type:
         case "text":
             parts.lines.append(block.text)

@@ -1,28 +1,26 @@
 """The calls in progress on a server, and the questions that the server asks while they run."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import anyio
 
-from spindle.errors import GateAbortedError, GateNotSupportedError, GateTimeoutError, InvalidGateError
+from spindle.errors import GateNotSupportedError, InvalidGateError, UsageError
 from spindle.events import Events
-from spindle.json_types import JsonObject
-from spindle.text import to_printable
+from spindle.mcp.client.upstream_questions import (
+    Answered,
+    Asker,
+    Question,
+    build_question,
+    check_count,
+    read_answer,
+)
+from spindle.mcp.client_requests import Root, ask_all, can_ask
 from spindle.tools.context import ToolContext
-from spindle.turns.gates import Gate
 
-if TYPE_CHECKING:
-    from mcp_types import ElicitRequestParams
-
-_MAX_REASON = 2_000
 _current: ContextVar["RunningCall | None"] = ContextVar("spindle_mcp_call", default=None)
-
-Action: TypeAlias = Literal["accept", "decline", "cancel"]
-Content: TypeAlias = dict[str, str | int | float | bool | list[str] | None]
 
 
 @dataclass(eq=False)
@@ -34,48 +32,52 @@ class RunningCall:
     ctx: ToolContext
     headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     """Extra headers of its HTTP requests."""
+    can_sample: bool = False
+    """Whether the server may ask the client's model."""
+    can_list_roots: bool = False
+    """Whether the server is told the client's roots; otherwise it gets an empty list."""
     _questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
-    async def ask(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
-        """Ask an elicitation through a gate of the call; it is cancelled when the call ends."""
-        answer: tuple[Action, Content | None] = ("cancel", None)
+    async def ask(self, questions: Sequence[Question], events: Events) -> list[Answered]:
+        """Ask the client behind the call all questions at once; they are cancelled when the call ends."""
+        answers = [Answered(action="cancel", problem="the call has ended")] * len(questions)
         with anyio.CancelScope() as scope:
             self._questions.add(scope)
             try:
-                answer = await self._ask_gate(params, events)
+                answers = await self._ask_gates(questions, events)
             finally:
                 self._questions.discard(scope)
-        return answer
+        return answers
 
-    async def _ask_gate(self, params: "ElicitRequestParams", events: Events) -> tuple[Action, Content | None]:
+    async def _ask_gates(self, questions: Sequence[Question], events: Events) -> list[Answered]:
+        asker = Asker(server=self.server, tool=self.tool, ctx=self.ctx)
         try:
-            value = await self.ctx.wait_for(self._gate(params))
-        except InvalidGateError as error:
-            events.warn(f"MCP server {self.server!r} asked with an unusable schema: {error}", source="mcp")
-            return "decline", None
-        except GateNotSupportedError:
-            return "decline", None
-        except (GateAbortedError, GateTimeoutError):
-            return "cancel", None
-        except Exception:  # noqa: BLE001  a gate may be rejected with any exception; each means decline
-            return "decline", None
-        if params.mode == "url":
-            return ("accept" if value is None or value else "decline"), None
-        if isinstance(value, dict):
-            return "accept", cast("Content", value)
-        return "decline", None
+            check_count(questions)
+            asked = {place: build_question(asker, each) for place, each in enumerate(questions) if self._may_ask(each)}
+        except (InvalidGateError, ValueError) as error:
+            events.warn(f"MCP server {self.server!r} asked what cannot be asked: {error}", source="mcp")
+            return [self._refuse(each) for each in questions]
+        try:
+            await ask_all(self.ctx, list(asked.values()))
+        except (GateNotSupportedError, UsageError):  # nothing was sent
+            return [self._refuse(each) for each in questions]
+        except Exception:  # noqa: BLE001, S110  each gate says how it ended
+            pass
+        return [
+            read_answer(each, asked[place]) if place in asked else self._refuse(each)
+            for place, each in enumerate(questions)
+        ]
 
-    def _gate(self, params: "ElicitRequestParams") -> Gate:
-        payload: JsonObject = {"server": self.server, "tool": self.tool, "mode": params.mode}
-        schema: JsonObject | None = None
-        if params.mode == "url":
-            payload["url"] = params.url
-        else:
-            payload["schema"] = schema = dict(params.requested_schema)
-        question = to_printable(params.message, _MAX_REASON) or "input is needed"
-        reason = f"The MCP server {self.server!r} asks: {question}"
-        left = self.ctx.seconds_left
-        return Gate(reason, payload, schema=schema, timeout_seconds=None if left is None else max(left, 0.001))
+    def _may_ask(self, question: Question) -> bool:
+        if question.kind == "elicitation":
+            return True
+        is_allowed = self.can_sample if question.kind == "sampling" else self.can_list_roots
+        return is_allowed and can_ask(self.ctx, question.kind)
+
+    def _refuse(self, question: Question) -> Answered:
+        if question.kind == "roots":
+            return Answered(action="accept", value=list[Root]())
+        return Answered(problem="sampling is not available here" if question.kind == "sampling" else None)
 
     def cancel_questions(self) -> None:
         """Cancel the questions that are still open."""

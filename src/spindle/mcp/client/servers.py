@@ -21,6 +21,7 @@ from spindle.errors import (
 from spindle.events import Events
 from spindle.extras import missing_extra
 from spindle.json_types import untyped
+from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
@@ -53,6 +54,8 @@ class McpServers:
 
     registry: ToolRegistry
     """The tools that the servers offer now."""
+    features: UpstreamCatalog
+    """Their prompts, resources and resource templates."""
 
     def __init__(
         self,
@@ -79,10 +82,19 @@ class McpServers:
             changed=self._notify_listeners,
         )
         self._servers = [
-            UpstreamServer(spec, self.registry, services, on_tools_changed=self._update_others)
+            UpstreamServer(
+                spec,
+                self.registry,
+                services,
+                on_tools_changed=self._update_others,
+                on_features_changed=lambda _features, kind: self.features.report_change(kind),
+            )
             for spec in _check_specs(specs)
         ]
         self._by_user = add_users(self._servers, services, logins)
+        # Prompts and resources have no user yet, so that those of servers with OAuth are not served.
+        shared = [server.features for server in self._servers if server.by_user is None]
+        self.features = UpstreamCatalog(shared, self._events)
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -172,7 +184,7 @@ class McpServers:
         if attempt.connection is None:
             raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
         begun = time.perf_counter()
-        if not await connection.is_responsive(attempt.connection):
+        if not await connection.health.is_responsive(attempt.connection):
             connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun

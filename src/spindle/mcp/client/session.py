@@ -1,13 +1,15 @@
 """A session with one server: version negotiation, tool listing and calls."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from random import random
+from typing import Any
 
 import anyio
 from mcp.client import ClientRequestContext, ClientSession, IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.client.subscriptions import ServerEvent, SubscriptionLost, listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -15,35 +17,50 @@ from mcp_types import (
     INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
     ElicitRequest,
     ElicitRequestParams,
     ElicitResult,
     ErrorData,
     Implementation,
+    InputRequest,
     InputRequiredResult,
+    InputResponse,
     InputResponses,
     ListRootsRequest,
     ListRootsResult,
     LoggingMessageNotificationParams,
     PaginatedRequestParams,
+    Root,
     Tool,
     ToolListChangedNotification,
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from spindle.json_types import JsonValue
+from spindle.json_types import JsonObject, JsonValue
+from spindle.mcp.client.call_capabilities import CallCapabilities, mark_capabilities
+from spindle.mcp.client.feature_requests import FeatureRequests, get_event
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
-from spindle.mcp.client.running_calls import Action, Content
+from spindle.mcp.client.upstream_questions import Action, Answered, Content, Question
+from spindle.mcp.client_requests import Root as ClientRoot
 
+_EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+"""Extensions that a client behind the gateway may have; a server may offer apps to no others."""
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
+MIN_FRESH_SECONDS = 60.0
+"""Least time between two listings of a server that does not notify of changes."""
+MAX_FRESH_SECONDS = 86_400
 MAX_ROUNDS = 10
 """How often one call may ask for input before it fails."""
 _STATE_ONLY_SECONDS = 0.1
 
-AnswerElicitation = Callable[[ElicitRequestParams], Awaitable[tuple[Action, Content | None]]]
+AnswerQuestions = Callable[[Sequence[Question]], Awaitable[list[Answered]]]
+_REJECTED = -1
+"""The error code for a request to the model that the user has rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +68,19 @@ class SessionCallbacks:
     """Callbacks for what a server sends without being asked."""
 
     on_tools_changed: Callable[[], None]
+    on_feature_event: Callable[[ServerEvent], None]
+    """Called when prompts or resources have changed."""
     on_log: Callable[[str, str | None, JsonValue], None]
     """Level, logger, data."""
     on_invalid_message: Callable[[Exception], None]
     """Called with the parse error of something that is not a protocol message."""
     on_invalid_tool: Callable[[str], None]
     """Called with the reason why a listed tool was dropped."""
-    on_elicitation: AnswerElicitation
-    """Answers an elicitation of the older protocol, which does not name the call it belongs to."""
+    on_questions: AnswerQuestions
+    """Answers requests of the older protocol, which do not name the call they belong to."""
+    can_sample: bool = False
+    """Whether to declare that the server may ask a model."""
+    can_list_roots: bool = False
 
 
 class _Session(ClientSession):
@@ -74,6 +96,10 @@ class UpstreamSession:
     def __init__(self, session: ClientSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
+        self._fresh_seconds = 0.0
+        """How long the last listing is fresh, as its server says."""
+        self.features = FeatureRequests(session, self._answer_requests)
+        """The requests for prompts and resources."""
 
     @property
     def protocol_version(self) -> str | None:
@@ -91,7 +117,7 @@ class UpstreamSession:
         Raises:
             MCPError: Neither succeeds.
         """
-        if probe:
+        if probe and not self.link.is_older:
             try:
                 await self._session.discover()
             except MCPError as error:
@@ -109,11 +135,13 @@ class UpstreamSession:
         if capabilities is None or capabilities.tools is None:
             return [], []
         found: list[Tool] = []
+        self._fresh_seconds = float(MAX_FRESH_SECONDS)
         seen: set[str] = set()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
+            self._fresh_seconds = min(self._fresh_seconds, max(page.ttl_ms or 0, 0) / 1000)
             if len(found) > MAX_TOOLS:
                 return found[:MAX_TOOLS], [f"it lists more than {MAX_TOOLS} tools; the rest is left out"]
             cursor = page.next_cursor
@@ -137,23 +165,40 @@ class UpstreamSession:
             return isinstance(error, ValidationError)
         return True
 
-    async def watch_tools(self, on_change: Callable[[], None]) -> bool:
-        """Call `changed` for each change of the tool list until the subscription ends; return whether to resubscribe.
+    async def watch_tools(
+        self, on_change: Callable[[], None], sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    ) -> bool:
+        """Call `on_change` for each change of the tool list until the subscription ends; return whether to resubscribe.
 
-        Servers of the older protocol notify without a subscription, through `Hooks.tools_changed`.
+        Servers of the older protocol notify without a subscription, through `on_tools_changed`. A server that does not
+        notify, but says how long its listing is fresh, is listed again when it no longer is.
         """
         capabilities = self._session.server_capabilities
         tools = None if capabilities is None else capabilities.tools
-        if not self.is_modern or tools is None or not tools.list_changed:
+        if not self.is_modern or tools is None:
+            return False
+        if not tools.list_changed:
+            await self._relist_when_stale(on_change, sleep)
             return False
         try:
             async with listen(self._session, tools_list_changed=True) as events:
-                on_change()  # for changes before the subscription
+                if not self._fresh_seconds:
+                    on_change()  # for changes before the subscription
                 async for _ in events:
                     on_change()
         except (MCPError, SubscriptionLost, TimeoutError):
             return True
         return True
+
+    async def _relist_when_stale(
+        self, on_change: Callable[[], None], sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        seconds = MIN_FRESH_SECONDS
+        while self._fresh_seconds:
+            # The specification asks for jitter and backoff.
+            await sleep(max(self._fresh_seconds, seconds) * (1 + random() / 2))  # noqa: S311  not a secret
+            on_change()
+            seconds = min(2 * seconds, float(MAX_FRESH_SECONDS))
 
     async def call(
         self,
@@ -162,9 +207,10 @@ class UpstreamSession:
         *,
         seconds: float,
         on_progress: ProgressFnT,
-        ask: AnswerElicitation,
+        ask: AnswerQuestions,
+        capabilities: JsonObject | None = None,
     ) -> CallToolResult:
-        """Call a tool; elicitations of its server are answered by `ask`.
+        """Call a tool; questions of its server are answered by `ask`, which has these capabilities for the call.
 
         Raises:
             MCPError: The server answered with an error, or not at all.
@@ -173,6 +219,7 @@ class UpstreamSession:
         responses: InputResponses | None = None
         state: str | None = None
         relisted = False
+        meta = mark_capabilities(capabilities) if self.is_modern else None
         for _ in range(MAX_ROUNDS + 2):
             try:
                 result = await self._session.call_tool(
@@ -182,6 +229,7 @@ class UpstreamSession:
                     progress_callback=on_progress,
                     input_responses=responses,
                     request_state=state,
+                    meta=meta,
                     allow_input_required=True,
                 )
             except MCPError as error:
@@ -196,20 +244,48 @@ class UpstreamSession:
         raise MCPError(INVALID_REQUEST, f"it asked for input more than {MAX_ROUNDS} times")
 
     @staticmethod
-    async def _answer_requests(result: InputRequiredResult, ask: AnswerElicitation) -> InputResponses | None:
+    async def _answer_requests(result: InputRequiredResult, ask: AnswerQuestions) -> InputResponses | None:
         if not result.input_requests:
             await anyio.sleep(_STATE_ONLY_SECONDS)  # the server only wants the call to be repeated
             return None
-        answers: InputResponses = {}
-        for key, request in result.input_requests.items():
-            match request:
-                case ElicitRequest(params=params):
-                    answers[key] = _build_elicit_result(*await ask(params))
-                case ListRootsRequest():
-                    answers[key] = ListRootsResult(roots=[])
-                case _:
-                    raise MCPError(INVALID_REQUEST, "it requested sampling, which this client does not support")
-        return answers
+        questions = [_build_question(key, request) for key, request in result.input_requests.items()]
+        answers = await ask(questions)
+        return {str(each.key): _build_response(each, answer) for each, answer in zip(questions, answers, strict=True)}
+
+
+def _build_question(key: str, request: InputRequest) -> Question:
+    match request:
+        case ElicitRequest(params=params):
+            return Question(kind="elicitation", params=params, key=key)
+        case ListRootsRequest():
+            return Question(kind="roots", key=key)
+        case CreateMessageRequest(params=params):
+            return Question(kind="sampling", params=params, key=key)
+
+
+def _build_response(question: Question, answer: Answered) -> InputResponse:
+    """Build the answer for the server.
+
+    Raises:
+        MCPError: The client's model has not answered.
+    """
+    if question.kind == "elicitation":
+        return _build_elicit_result(answer.action, answer.content)
+    if answer.problem is not None:
+        raise MCPError(INVALID_REQUEST, f"it requested {question.kind}: {answer.problem}")
+    if question.kind == "sampling":
+        return answer.value
+    return _build_roots(answer.value)
+
+
+def _build_roots(found: Sequence[ClientRoot]) -> ListRootsResult:
+    roots: list[Root] = []
+    for each in found:
+        try:
+            roots.append(Root.model_validate({"uri": each.uri, "name": each.name}))
+        except ValidationError:  # the protocol allows file: addresses only
+            continue
+    return ListRootsResult(roots=roots)
 
 
 @asynccontextmanager
@@ -223,15 +299,28 @@ async def open_session(
             callbacks.on_invalid_message(message)
         elif isinstance(message, ToolListChangedNotification):
             callbacks.on_tools_changed()
+        elif (event := get_event(message)) is not None:
+            callbacks.on_feature_event(event)
 
     async def on_log(params: LoggingMessageNotificationParams) -> None:
         callbacks.on_log(params.level, params.logger, params.data)
 
-    async def on_question(
-        context: ClientRequestContext,  # noqa: ARG001  the SDK passes it by name
-        params: ElicitRequestParams,
-    ) -> ElicitResult | ErrorData:
-        return _build_elicit_result(*await callbacks.on_elicitation(params))
+    async def ask(question: Question) -> InputResponse | ErrorData:
+        [answer] = await callbacks.on_questions([question])
+        try:
+            return _build_response(question, answer)
+        except MCPError as error:
+            return ErrorData(code=_REJECTED, message=error.error.message)
+
+    # The SDK passes the context by name.
+    async def on_elicitation(context: ClientRequestContext, params: ElicitRequestParams) -> Any:  # noqa: ARG001
+        return await ask(Question(kind="elicitation", params=params))
+
+    async def on_sampling(context: ClientRequestContext, params: CreateMessageRequestParams) -> Any:  # noqa: ARG001
+        return await ask(Question(kind="sampling", params=params))
+
+    async def on_roots(context: ClientRequestContext) -> Any:  # noqa: ARG001
+        return await ask(Question(kind="roots"))
 
     sessions: list[ClientSession] = []
     async with (
@@ -240,13 +329,16 @@ async def open_session(
             InvalidToolFilter(
                 incoming, lambda: sessions[0].protocol_version if sessions else None, callbacks.on_invalid_tool
             ),
-            outgoing,
+            CallCapabilities(outgoing),
             read_timeout_seconds=seconds,
-            elicitation_callback=on_question,
+            elicitation_callback=on_elicitation,
+            sampling_callback=on_sampling if callbacks.can_sample else None,
+            list_roots_callback=on_roots if callbacks.can_list_roots else None,
             logging_callback=on_log,
             message_handler=on_message,
             client_info=Implementation(name="spindle", version=_version()),
             log_level="info",
+            extensions=_EXTENSIONS,
         ) as session,
     ):
         sessions.append(session)

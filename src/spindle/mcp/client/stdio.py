@@ -101,6 +101,8 @@ _CLOSED_ERRORS = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.En
 class StdioLink:
     """The stdio link: starts the process, exchanges messages, and keeps the end of its stderr."""
 
+    is_older = False
+
     def __init__(self, spec: ServerSpec, env: Mapping[str, str]) -> None:
         self.error_marker = ErrorMarker()
         self.broken = anyio.Event()

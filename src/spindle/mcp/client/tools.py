@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
+from spindle.bridges.structured_content import allow_any_root
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
+from spindle.mcp.client.definition_extras import collect_extras
+from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.spec import ServerSpec
 from spindle.text import shorten, to_printable
 from spindle.tools.context import ToolContext
@@ -69,7 +72,7 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
         InvalidToolError: The schema is invalid, or validation would be too costly.
     """
     try:
-        validate = RawSchema(_of_any_value(schema), tool=tool).validate
+        validate = RawSchema(allow_any_root(dict(schema)), tool=tool).validate
     except InvalidToolError as error:
         reason = str(error.__cause__ or error)
         raise InvalidToolError(f"its output schema {reason}", tool=tool, field="output_schema") from error
@@ -87,21 +90,13 @@ def build_output_check(schema: Mapping[str, JsonValue], *, tool: str) -> OutputC
     return check
 
 
-def _of_any_value(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Move the root `type` into `allOf`: `RawSchema` requires an object at the root, a result may be any value."""
-    conditions = schema.get("allOf", [])
-    if "type" not in schema or not is_array(conditions):
-        return schema
-    rest = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    return {**rest, "allOf": [*conditions, {"type": schema["type"]}]}
-
-
 def _describe_problem(problem: Problem) -> str:
     where = f"{problem.path}: " if problem.path else ""
     return f"{where}expected {problem.expected}, received {problem.received}"
 
 
 TOOLSET = "mcp"
+_RESERVED = ("mcp__", "artifact_")
 _MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
@@ -136,9 +131,14 @@ class UpstreamCall:
 Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
 
 
-def full_name(server: str, tool: str) -> str:
-    """Return the registered name of a server's tool."""
-    return f"mcp__{server}__{tool}"
+def full_name(spec: ServerSpec, bare: str) -> str:
+    """Return the name of a server's tool or prompt here."""
+    return f"mcp__{spec.name}__{bare}" if spec.prefix else bare
+
+
+def is_reserved_name(name: str) -> bool:
+    """Return whether a name looks like one of another server, or of an artifact reader, so no server may take it."""
+    return name.startswith(_RESERVED)
 
 
 def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, available: Availability, warn: Warn) -> Tool:
@@ -157,7 +157,7 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
 
     return Tool(
-        name=full_name(spec.name, bare),
+        name=full_name(spec, bare),
         description=_description(foreign),
         input_schema=rename_definitions(foreign.input_schema),
         handler=handler,
@@ -189,9 +189,8 @@ def _description(foreign: "ForeignTool") -> str:
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
-    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title}
-    if foreign.annotations is not None:
-        about["annotations"] = foreign.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    extras = collect_extras(foreign, UriMapping(spec.name, is_prefixed=spec.prefix))
+    about: JsonObject = {"server": spec.name, "tool": foreign.name, "title": foreign.title, **extras}
     if is_checked:
         about["output_schema"] = foreign.output_schema
     return {key: value for key, value in about.items() if value is not None}
@@ -308,7 +307,9 @@ class ServerTools:
 
     def _find_holder(self, bare: str) -> str | None:
         """Return the problem if another tool has the name."""
-        name = full_name(self._spec.name, bare)
+        name = full_name(self._spec, bare)
+        if not self._spec.prefix and is_reserved_name(bare):
+            return f"its tool {quote_name(bare)} is left out: without a prefix, no name may start like that"
         holder = self._registry.entry(name)
         if holder is None or (holder.mcp_server, holder.mcp_tool) == (self._spec.name, bare):
             return None

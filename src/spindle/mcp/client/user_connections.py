@@ -241,5 +241,6 @@ def add_users(
             continue
         if logins is None:
             raise UsageError(f"MCP server {server.spec.name!r} uses OAuth: pass McpServers(logins=…)", field="logins")
+        server.connection.close()  # it would have no user
         server.by_user = found[server.spec.name] = UserConnections(server, services, logins)
     return found

@@ -55,7 +55,7 @@ class UserListings:
     def find_hidden(self, user: str) -> frozenset[str]:
         """Return the full names of the tools that other users have, but not this one."""
         every = dict.fromkeys(tool for listing in self._listings.values() for tool in listing)
-        return frozenset(full_name(self._server.spec.name, tool) for tool in every if not self.offers(user, tool))
+        return frozenset(full_name(self._server.spec, tool) for tool in every if not self.offers(user, tool))
 
     def prepare(self, user: str, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert the listings of all users, with a new one of this user; may run in a thread."""

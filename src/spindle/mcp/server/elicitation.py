@@ -15,6 +15,7 @@ from mcp_types import (
     CreateMessageResultWithTools,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     ElicitResult,
     InputRequest,
     InputResponse,
@@ -29,6 +30,7 @@ from spindle.errors import GateAbortedError, GateTimeoutError, InvalidGateResolu
 from spindle.execution.approval import ApprovalRequest, ApprovalText, render_approval
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.results import to_result
+from spindle.mcp.client.upstream_questions import ForwardedSampling
 from spindle.mcp.client_requests import Capability, ListRoots, Root, Round, Sampled, Sampling
 from spindle.trust.envelope import to_one_line
 from spindle.turns.gates import Gate
@@ -42,14 +44,17 @@ _FORM_WORDS: Final = frozenset(
     }
 )
 """The JSON Schema keywords that the specification allows in a form field."""
-_SHOWN_BY_THE_FORM: Final = ("schema", "mode")
+_SHOWN_BY_THE_FORM: Final = ("schema", "mode", "key", "elicitation_id")
 """Keys of an upstream server's payload that the form already shows."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
 def get_key(gate: Gate) -> str:
-    """Return the key of a question: its reason if that is a valid key, otherwise a default."""
-    return gate.reason if _NAME.fullmatch(gate.reason) else _FIELD
+    """Return the key of a question: that of an upstream server, or its reason, if valid; otherwise a default."""
+    payload: object = gate.payload
+    key = cast("Mapping[str, object]", payload).get("key") if isinstance(payload, Mapping) else None
+    wanted = key if isinstance(key, str) else gate.reason
+    return wanted if _NAME.fullmatch(wanted) else _FIELD
 
 
 def assign_keys(gates: Sequence[Gate]) -> dict[str, Gate]:
@@ -67,9 +72,20 @@ def assign_keys(gates: Sequence[Gate]) -> dict[str, Gate]:
 
 def get_required_capability(gate: Gate) -> Capability:
     """Return the capability that a client must have declared to answer this gate."""
-    if isinstance(gate.payload, Sampling):
+    if isinstance(gate.payload, Sampling | ForwardedSampling):
         return "sampling"
+    if _get_url(gate) is not None:
+        return "url_elicitation"
     return "roots" if isinstance(gate.payload, ListRoots) else "elicitation"
+
+
+def _get_url(gate: Gate) -> str | None:
+    """Return the address that a client's user is asked to open."""
+    payload: object = gate.payload
+    if not isinstance(payload, Mapping):
+        return None
+    facts = cast("Mapping[str, object]", payload)
+    return str(facts["url"]) if facts.get("mode") == "url" and "url" in facts else None
 
 
 def build_request(gate: Gate) -> InputRequest:
@@ -77,16 +93,26 @@ def build_request(gate: Gate) -> InputRequest:
     asked: object = gate.payload
     if isinstance(asked, ListRoots):
         return ListRootsRequest()
+    if isinstance(asked, ForwardedSampling):
+        return CreateMessageRequest(
+            params=CreateMessageRequestParams.model_validate(replace_lone_surrogates(asked.params))
+        )
+    if (url := _get_url(gate)) is not None:
+        known = cast("Mapping[str, Any]", asked).get("elicitation_id")
+        message = replace_lone_surrogates(gate.reason)
+        # The older protocol requires an id, with which a server may report that the user has finished.
+        params = ElicitRequestURLParams(message=message, url=url, elicitation_id=str(known or gate.id))
+        return ElicitRequest(params=params)
     if not isinstance(asked, Sampling):
         return build_form(gate)
-    params: JsonObject = {
+    wanted: JsonObject = {
         "messages": asked.messages,
         "maxTokens": asked.max_tokens,
         "systemPrompt": asked.system_prompt,
         "temperature": asked.temperature,
         "stopSequences": list(asked.stop_sequences) or None,
     }
-    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(replace_lone_surrogates(params)))
+    return CreateMessageRequest(params=CreateMessageRequestParams.model_validate(replace_lone_surrogates(wanted)))
 
 
 def get_result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | ElicitResult]:
@@ -96,7 +122,7 @@ def get_result_type(gate: Gate) -> type[CreateMessageResult | ListRootsResult | 
             return CreateMessageResult
         case "roots":
             return ListRootsResult
-        case "elicitation":
+        case "elicitation" | "url_elicitation":
             return ElicitResult
 
 
@@ -119,8 +145,12 @@ def build_form(gate: Gate) -> ElicitRequest:
 def apply_answer(gate: Gate, answered: InputResponse) -> None:
     """Settle a gate with the client's answer; an answer of another type is ignored."""
     match get_required_capability(gate), answered:
-        case "elicitation", ElicitResult():
+        case "elicitation" | "url_elicitation", ElicitResult():
             _apply_form_answer(gate, answered)
+        case "sampling", CreateMessageResult() | CreateMessageResultWithTools() if isinstance(
+            gate.payload, ForwardedSampling
+        ):
+            gate.resolve(answered)
         case "sampling", CreateMessageResult() | CreateMessageResultWithTools():
             gate.resolve(_parse_sampling_result(answered))
         case "roots", ListRootsResult():
@@ -141,6 +171,9 @@ def _parse_sampling_result(answered: CreateMessageResult | CreateMessageResultWi
 def _apply_form_answer(gate: Gate, answered: ElicitResult) -> None:
     """Settle a gate with the user's answer; an answer that does not match its schema rejects the gate."""
     if answered.action == "accept":
+        if _get_url(gate) is not None:
+            gate.resolve(True)  # noqa: FBT003  the user has agreed to open the address
+            return
         content: Mapping[str, JsonValue] = answered.content or {}
         is_wrapped = _fields(gate.schema)[1]
         try:

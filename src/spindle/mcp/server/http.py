@@ -2,10 +2,11 @@
 
 import json
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.transport_security import TransportSecuritySettings
@@ -34,6 +35,7 @@ from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.shared_sessions import SharedSessions
+from spindle.mcp.server.sse import SseSessions, build_messages_path
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:  # it needs the extra `oauth`
     from spindle.mcp.server.http_oauth import ResourceServer
 
 HEALTH: Final = "/health"
+METRICS: Final = "/metrics"
+MetricsAnswer: TypeAlias = tuple[int, str, bytes]
+"""The status, the content type and the content of the page /metrics."""
 _DONE: Final = 200
 _UNAVAILABLE: Final = 503
 _SESSION_SECONDS: Final = 30
@@ -59,6 +64,8 @@ class HttpSettings:
     host: str = "127.0.0.1"
     port: int = 8321
     path: str = "/mcp"
+    sse_path: str | None = None
+    """Where clients of the older HTTP+SSE transport connect; `None` to serve none."""
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
     """The hexadecimal SHA-256 of each bearer token → its profile; without them and `oauth`, no token is required."""
     oauth: ResourceSettings | None = None
@@ -76,8 +83,10 @@ class HttpSettings:
     """Limit for each token; `None` for no limit. Without tokens there is none."""
 
     def __post_init__(self) -> None:
-        if not self.path.startswith("/") or self.path == HEALTH:
-            raise UsageError(f"the path must start with / and differ from {HEALTH}, got {self.path!r}", field="path")
+        if not self.path.startswith("/") or self.path in (HEALTH, METRICS):
+            others = f"{HEALTH} and {METRICS}"
+            raise UsageError(f"the path must start with / and differ from {others}, got {self.path!r}", field="path")
+        self._check_sse_path()
         if not self.needs_token and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines, so a bearer token is required; "
@@ -95,6 +104,15 @@ class HttpSettings:
                     example = "gateway.example:8321" if name == "allowed_hosts" else "https://app.example"
                     raise UsageError(f"{name} has an invalid entry {entry!r:.80}; write it as {example}", field=name)
         self._check_tls()
+
+    def _check_sse_path(self) -> None:
+        path = self.sse_path
+        taken = {HEALTH, METRICS, self.path}
+        if path is not None and (not path.startswith("/") or path in taken or build_messages_path(path) in taken):
+            raise UsageError(
+                f"the SSE path must start with / and differ from {HEALTH} and {self.path}, got {path!r}",
+                field="sse_path",
+            )
 
     def _check_tls(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -146,8 +164,13 @@ def http_app(
     *,
     health: Callable[[], Mapping[str, JsonValue]] = dict,
     shared: SharedRecords | None = None,
+    metrics: Callable[[], Awaitable[MetricsAnswer]] | None = None,
+    refusals: Counter[int] | None = None,
 ) -> ASGIApp:
-    """Build the ASGI application: the MCP endpoint and the health page; `shared` as the server has it."""
+    """Build the ASGI application: the MCP endpoint and the pages /health and, if given, /metrics.
+
+    `shared` is what the server has. `refusals` counts the requests that were refused before, by their status.
+    """
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
@@ -161,19 +184,29 @@ def http_app(
             answer["status"] = "stopping"  # so that a balancer sends no more requests here
         return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
+    async def measured(_request: Request) -> Response:
+        status, kind, content = (404, "text/plain", b"not found\n") if metrics is None else await metrics()
+        return Response(content, status_code=status, headers={"Content-Type": kind})
+
     resource = None if settings.oauth is None else _build_resource(settings, settings.oauth)
-    routes = [Route(HEALTH, healthy, methods=["GET"]), *([] if resource is None else resource.build_routes())]
+    more: list[Route] = [] if resource is None else resource.build_routes()
+    if settings.sse_path is not None:
+        more += SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
     app: Starlette = server.sdk.streamable_http_app(
         streamable_http_path=settings.path,
         # Checked before, more strictly than the SDK does.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_sessions=settings.max_sessions,
-        custom_starlette_routes=routes,
+        custom_starlette_routes=[
+            Route(HEALTH, healthy, methods=["GET"]),
+            Route(METRICS, measured, methods=["GET"]),
+            *more,
+        ],
     )
     if shared is None:
-        return _AuthMiddleware(app, settings, server, resource=resource)
+        return _AuthMiddleware(app, settings, server, refusals=refusals, resource=resource)
     sessions = SharedSessions(app, server, shared, path=settings.path, max_sessions=settings.max_sessions)
-    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, resource=resource)
+    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, refusals=refusals, resource=resource)
 
 
 def _build_resource(settings: HttpSettings, oauth: ResourceSettings) -> "ResourceServer":
@@ -193,9 +226,11 @@ class _AuthMiddleware:
         server: ToolServer,
         *,
         replica: Replica | None = None,
+        refusals: Counter[int] | None = None,
         resource: "ResourceServer | None" = None,
     ) -> None:
         self._app, self._settings, self._server = app, settings, server
+        self._refusals: Counter[int] = Counter() if refusals is None else refusals
         open_paths = (HEALTH, *(() if resource is None else resource.paths))
         self._tokens = TokenCheck(settings.tokens, resource, open_paths=open_paths)
         security = settings.build_security()
@@ -225,13 +260,15 @@ class _AuthMiddleware:
             send = self._explain_session_limit(scope, receive, send)
             if self._server.load.has_full_clients:
                 refused, receive = await self._check_calls(request, receive)
+        if refused is not None:
+            self._refusals[refused.status_code] += 1
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
         await (refused or self._app)(scope, receive, send)
 
     def _check_stopping(self, scope: Scope) -> Response | None:
         """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
-        if self._replica is None or not self._server.load.is_stopping or scope["path"] == HEALTH:
+        if self._replica is None or not self._server.load.is_stopping or scope["path"] in (HEALTH, METRICS):
             return None
         return build_busy("This replica is stopping.", 1, status=_UNAVAILABLE)
 

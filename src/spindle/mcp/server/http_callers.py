@@ -13,6 +13,8 @@ from spindle.mcp.server.peer import Context
 from spindle.mcp.server.sessions import Caller
 
 SESSION_HEADER: Final = "mcp-session-id"
+SSE_SESSION: Final = "spindle.sse_session"
+"""Key in the scope of a request: the session of the older transport to which it was posted."""
 
 
 def token_hash(token: str) -> str:
@@ -29,6 +31,8 @@ def identify_caller(ctx: Context) -> Caller:
     token = get_token(request)
     profile = None if token is None else token.subject
     user = find_user(token)
+    if (posted := request.scope.get(SSE_SESSION)) is not None:
+        return Caller(key=build_session_key(str(posted), token), profile=profile, user=user)
     session = request.headers.get(SESSION_HEADER)
     # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:

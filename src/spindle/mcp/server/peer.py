@@ -148,7 +148,13 @@ def _data_of(line: Logged) -> JsonValue:
 
 _REJECTED = -1
 """The error code that clients return when their user rejects sampling."""
-_CAPABILITY_ACTIONS = {"elicitation": "ask its user", "sampling": "ask its model", "roots": "list its roots"}
+_CAPABILITY_ACTIONS: Final[dict[Capability, str]] = {
+    "elicitation": "ask its user",
+    "url_elicitation": "open an address for its user",
+    "sampling": "ask its model",
+    "roots": "list its roots",
+}
+_REQUIRED: Final[dict[str, JsonObject]] = {"url_elicitation": {"elicitation": {"url": {}}}}
 
 
 class CallClient:
@@ -177,12 +183,14 @@ class CallClient:
         declared = self.request.session.client_capabilities or ClientCapabilities()
         if capability == "elicitation":
             return _shows_forms(declared.elicitation)
+        if capability == "url_elicitation":
+            return declared.elicitation is not None and declared.elicitation.url is not None
         return (declared.sampling if capability == "sampling" else declared.roots) is not None
 
     @property
     def can_be_asked(self) -> bool:
         """Whether the client has declared any capability to answer requests."""
-        return self.can("elicitation") or self.can("sampling") or self.can("roots")
+        return any(self.can(each) for each in get_args(Capability))
 
     async def ask(self, gates: Sequence[Gate]) -> list[Any]:
         """Send all requests at once and return the answers in the same order.
@@ -278,6 +286,6 @@ def report_missing_capability(ctx: Context, outcome: CallOutcome) -> CallOutcome
     if result.code != "execution_failed":  # the tool handled it with its own error
         return outcome
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        needed: JsonObject = {"requiredCapabilities": {lack.capability: {}}}
+        needed: JsonObject = {"requiredCapabilities": _REQUIRED.get(lack.capability, {lack.capability: {}})}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, str(lack), needed)
     return replace(outcome, result=replace(result, error=str(lack), by="tool"))

@@ -340,6 +340,7 @@ async def propagate_changes(
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(gateway.notify_changes)
+            tasks.start_soon(server.features.changes.propagate)
             try:
                 yield gateway
             finally:

@@ -277,6 +277,8 @@ class McpSession:
     last_seen: float = 0.0
     notify: Callable[[], Any] | None = None
     """Notifies the client that its list of tools has changed."""
+    peer: Any = field(default=None, repr=False)
+    """Sends notifications to the client, on the older protocol."""
     log_level: str | None = None
     """The lowest level of log messages to send to the client; `None` until it sets one."""
     tool_list: ToolList | None = None
@@ -358,6 +360,13 @@ class McpSessions:
             session = McpSession(key, filter, lists_artifacts, views=self._views[lists_artifacts])
         session.last_seen = now
         self._sessions[key] = session
+        return session
+
+    def open(self, caller: Caller, filter: ToolFilter | None) -> McpSession:
+        """Return the session of the sender of a request."""
+        # The newer protocol has no sessions; there only a pipe identifies a single client.
+        session = self.get(caller.key, filter=filter, lists_artifacts=caller.has_session)
+        session.user = caller.user
         return session
 
     def find(self, key: str) -> McpSession | None:

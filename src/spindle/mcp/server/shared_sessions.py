@@ -223,7 +223,7 @@ class SharedSessions:
             if initialize is not None:
                 _restore(connection, initialize)
             self._open[caller.key] = session
-            self._server.add_session(caller, connection.send_tool_list_changed)
+            self._server.add_session(caller, connection)
             task_status.started(session)
             try:
                 with transport.idle_scope or anyio.CancelScope():

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from spindle.bridges import mcp as dialect
 from spindle.bridges.definitions import Definitions
 from spindle.json_types import JsonObject
+from spindle.mcp.server.user_tools import UserTools, hide_tools
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -77,10 +78,11 @@ class ToolList:
         if problem is not None:
             raise MCPError(problem.code, problem.message, problem.data)
 
-    def build_page(self, start: int) -> types.ListToolsResult:
-        """Build the page that starts at a position."""
+    def build_page(self, start: int, *, is_modern: bool = True) -> types.ListToolsResult:
+        """Build the page that starts at a position, for one of the two protocols."""
         listed = self.definitions.entries
-        page = [types.Tool.model_validate(json.loads(each.json)) for each in listed[start : start + PAGE_SIZE]]
+        plain = [json.loads(each.json) for each in listed[start : start + PAGE_SIZE]]
+        page = [types.Tool.model_validate(each if is_modern else dialect.narrow_definition(each)) for each in plain]
         end = start + len(page)
         return types.ListToolsResult(tools=page, next_cursor=str(end) if end < len(listed) else None)
 
@@ -91,22 +93,38 @@ def _read_annotated_schema(definition: bytes) -> JsonObject | None:
     return json.loads(definition)["inputSchema"] if X_MCP_HEADER_KEY.encode() in definition else None
 
 
-class ToolLists:
-    """The lists of the views that clients see now; those of a view are dropped with it."""
+def _order(entry: Entry) -> tuple[str, str]:
+    """Return the place of a tool: own tools as registered, then those of each server, whichever connected first."""
+    return entry.mcp_server or "", entry.mcp_tool or ""
 
-    def __init__(self, *, structured: bool | None) -> None:
-        self._structured = structured
+
+class ToolLists:
+    """The lists of the views that clients see now; those of a view are dropped with it.
+
+    `users` has the tools that differ between users.
+    """
+
+    def __init__(self, *, structured: bool, users: UserTools | None = None) -> None:
+        self._structured, self._users = structured, users
         self._lists: WeakKeyDictionary[ToolRegistry, OrderedDict[ToolFilter | None, ToolList]] = WeakKeyDictionary()
 
-    def get(self, view: ToolRegistry, filter: ToolFilter | None) -> ToolList:
+    async def connect(self, user: str | None) -> None:
+        """Connect a user to the servers where he has logged in, so that their tools are listed."""
+        if self._users is not None:
+            await self._users.connect_user(user)
+
+    def get(self, view: ToolRegistry, filter: ToolFilter | None, *, user: str | None = None) -> ToolList:
         """Return the list of the tools that are available now; the same list until one of them changes."""
+        hidden = frozenset[str]() if self._users is None else self._users.find_hidden_tools(user)
+        shown = hide_tools(filter, hidden)
         kept = self._lists.setdefault(view, OrderedDict[ToolFilter | None, ToolList]())
-        entries = view.visible_entries(filter)
-        known = kept.pop(filter, None)
+        entries = view.visible_entries(shown)
+        known = kept.pop(shown, None)
         if known is None or known.entries != entries:
-            definitions = dialect.definitions(view, filter=filter, structured=self._structured)
+            ordered = [entry.tool for entry in sorted(entries, key=_order)]
+            definitions = dialect.definitions(ordered, structured=self._structured)
             known = ToolList(view=ref(view), entries=entries, definitions=definitions)
-        kept[filter] = known
+        kept[shown] = known
         if len(kept) > MAX_FILTERS:
             kept.popitem(last=False)
         return known
@@ -150,7 +168,7 @@ class ListPages:
             listed = await self._find_list(ctx, cursor is None)
             requested = listed, listed.find_position(cursor)
         listed, start = requested
-        return listed.build_page(start)
+        return listed.build_page(start, is_modern=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS)
 
 
 def _is_plain(ctx: Context) -> bool:

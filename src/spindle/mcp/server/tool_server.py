@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -19,7 +20,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
-from spindle.bridges import mcp as dialect
+from spindle.artifacts.spool import Spool
 from spindle.bridges.rendering import MediaSupport
 from spindle.calls import Call, CallOutcome
 from spindle.errors import JournalError, UsageError
@@ -27,15 +28,20 @@ from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
 from spindle.json_types import JsonObject
+from spindle.mcp.client.catalog import UpstreamCatalog
+from spindle.mcp.client.servers import McpServers
+from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
+from spindle.mcp.server.call_results import CallResults
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
+from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
-from spindle.mcp.server.offers import add_offers
+from spindle.mcp.server.feature_changes import FeatureChanges
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
-from spindle.mcp.server.user_tools import UserTools, hide_tools
+from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -54,8 +60,9 @@ class ToolServer:
     Clients take turns in using the executor's slots, and each runs at most `max_running_per_session` calls at once, by
     default half of them; further calls wait. Beyond `max_calls_per_session` calls in progress, calls are refused.
 
+    With `cache_seconds`, clients of the newer protocol may keep lists for so long; a `public` list is the same for all.
+    `upstream` are the servers whose prompts and resources are served too; what is too long of them is kept in `spool`.
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
-    `user_tools` has the tools of servers where each user logs in.
 
     Raises:
         UsageError: A limit is below 1.
@@ -72,6 +79,9 @@ class ToolServer:
         filter_of: Callable[[str | None], ToolFilter | None] = lambda _profile: None,
         identify: Callable[[Context], Caller] = lambda _ctx: Caller(key="stdio"),
         is_fenced: bool = True,
+        is_structured: bool = True,
+        cache_seconds: float = 0,
+        cache_scope: Literal["public", "private"] = "private",
         working_dir: str | None = None,
         media: MediaSupport | None = None,
         offers: Server[Any] | None = None,
@@ -79,7 +89,8 @@ class ToolServer:
         max_calls_per_session: int = 256,
         max_running_per_session: int | None = None,
         shared: "SharedRecords | None" = None,
-        user_tools: UserTools | None = None,
+        upstream: McpServers | None = None,
+        spool: Spool | None = None,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -88,26 +99,29 @@ class ToolServer:
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
         self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
+        self._results = CallResults(max_chars=executor.budget.max_chars, media=media, is_fenced=is_fenced)
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
-        self._shared, self._user_tools = shared, user_tools
+        self._shared = shared
         self._rounds = (CallRounds if shared is None else shared.build_rounds)(self._build_result)
         self.tasks: TaskGroup | None = None
         """Where sessions and calls run while the server does."""
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        # Without fences the client also gets raw structured values; with fences only those of trusted tools.
-        self._lists = ToolLists(structured=None if is_fenced else True)
+        self._lists = ToolLists(users=upstream, structured=is_structured)
+        self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
+        self.features = self._build_features(upstream, spool)
+        """The prompts and resources of upstream servers and of `offers`."""
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
         if shared is not None:
             shared.replica.on("tools_changed", self._hear_of_change)
 
     def _build_sdk(self, name: str, version: str, instructions: str | None) -> Server[Any]:
         pages = ListPages(self._find_list)
-        sdk: Server[Any] = Server(
+        sdk = GatewaySdk(
             name,
             version=version,
             instructions=instructions,
@@ -117,8 +131,9 @@ class ToolServer:
             on_list_tools=pages.handle,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
+            cache_hints=self._cache_hints,
         )
-        add_offers(sdk, self._offers, self._taint_reader)
+        self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
         key = None if self._shared is None else self._shared.replica.key
@@ -126,6 +141,29 @@ class ToolServer:
         sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
         sdk.middleware.append(pages)
         return sdk
+
+    def _build_features(self, upstream: McpServers | None, spool: Spool | None) -> FeatureServer:
+        access = ClientAccess(
+            get_session=self._get_session,
+            get_conversation=lambda ctx: self._identify(ctx).conversation,
+            on_read=self._taint_reader,
+            is_ready=self._tools_ready,
+            load=self.load,
+            list_tools=self._list_tools_of,
+        )
+        replica = None if self._shared is None else self._shared.replica
+        catalog = UpstreamCatalog() if upstream is None else upstream.features
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
+        budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
+        return FeatureServer(catalog, self._offers, access, changes, budget)
+
+    def _list_tools_of(self, ctx: Context, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        known = self._find_current_list(self._get_session(ctx))
+        names = known.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in known.entries if each.mcp_server == server
+        }
 
     @property
     def options(self) -> InitializationOptions:
@@ -149,11 +187,12 @@ class ToolServer:
         """Drop the session of a client that has disconnected."""
         self._sessions.forget(key)
         self._taint.forget(key)
+        self.features.changes.forget(key)
 
-    def add_session(self, caller: Caller, notify: Callable[[], Any]) -> None:
-        """Add the session of a client that has made no request here yet; `notify` tells it that its tools changed."""
+    def add_session(self, caller: Caller, peer: Connection) -> None:
+        """Add the session of a client that has made no request here yet; `peer` tells it of changes."""
         session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=True)
-        session.notify = notify
+        session.notify, session.peer = peer.send_tool_list_changed, peer
 
     async def tools_changed(self) -> None:
         """Notify every client, also of other replicas, that the list of tools has changed."""
@@ -212,12 +251,9 @@ class ToolServer:
 
     def _get_session(self, ctx: Context, caller: Caller | None = None) -> McpSession:
         caller = self._identify(ctx) if caller is None else caller
-        # The newer protocol has no sessions; there only a pipe identifies a single client.
-        lists = caller.has_session
-        session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
-        session.user = caller.user
+        session = self._sessions.open(caller, self._filter_of(caller.profile))
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            session.notify = ctx.session.send_tool_list_changed
+            session.notify, session.peer = ctx.session.send_tool_list_changed, ctx.session
         return session
 
     async def _taint_reader(self, ctx: Context) -> None:
@@ -229,16 +265,14 @@ class ToolServer:
 
     def _refresh_list(self, session: McpSession) -> ToolList:
         """Return the client's list of the tools that are available now."""
-        hidden = frozenset[str]() if self._user_tools is None else self._user_tools.find_hidden_tools(session.user)
-        session.tool_list = self._lists.get(session.get_registry(self._base), hide_tools(session.filter, hidden))
+        session.tool_list = self._lists.get(session.get_registry(self._base), session.filter, user=session.user)
         return session.tool_list
 
     async def _find_list(self, ctx: Context, is_first_page: bool) -> ToolList:  # noqa: FBT001  passed by position
         session = self._get_session(ctx)
         if self._tools_ready is not None:
             await self._tools_ready.wait()
-        if self._user_tools is not None:
-            await self._user_tools.connect_user(session.user)
+        await self._lists.connect(session.user)
         if self._shared is not None:
             await self._shared.join(session, self._identify(ctx).conversation, self._taint, self._base)
         # The pages of one list fit together, and only the first one looks at every tool.
@@ -301,8 +335,7 @@ class ToolServer:
         if self._shared is None:
             call = self._waiting_calls.reuse_id(conversation, call)
         else:
-            registry = session.get_registry(self._base)
-            call = await self._shared.prepare_call(session, conversation, call, registry)
+            call = await self._shared.prepare_call(session, conversation, call, session.get_registry(self._base))
         if self.load.is_stopping:
             why = "The server is shutting down. Try again later."
             return await self._build_result(ctx, session, build_refusal(call, why))
@@ -326,7 +359,6 @@ class ToolServer:
         peer.can_repeat = tool is not None and (tool.idempotent or tool.read_only)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
         executor = self._executor.with_registry(registry, approve=approve, slots=self._slots.for_key(conversation))
-        user = self._identify(ctx).user
 
         async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
@@ -336,7 +368,7 @@ class ToolServer:
                 events=events,
                 open_gate=peer.open_gate,
                 client=peer,
-                caller=None if user is None else {"user": user},
+                caller=None if session.user is None else {"user": session.user},
             )
             if self._shared is not None and tool is not None and not tool.trusted:
                 await self._shared.mark_tainted(conversation)
@@ -353,12 +385,16 @@ class ToolServer:
 
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
         outcome = report_missing_capability(ctx, outcome)
+        await self._keep_artifact(session, outcome)
+        known = None if session.tool_list is None else session.tool_list.definitions
+        tool = session.get_registry(self._base).get(outcome.name)
+        return await self._results.build(outcome, tool, known, ctx.protocol_version)
+
+    async def _keep_artifact(self, session: McpSession, outcome: CallOutcome) -> None:
+        """Let the client read the artifact of a call, if it has one."""
         if self._shared is not None and can_be_read_back(outcome):
             await self._shared.keep_artifact(session, outcome)
         if session.keep_artifact(outcome):
             await self._notify_clients([session])
             if self._shared is not None:
                 self._shared.replica.post("tools_changed", {"session": session.key})
-        known = None if session.tool_list is None else session.tool_list.definitions
-        [result] = await dialect.results([outcome], definitions=known, media=self._media, fenced=self._is_fenced)
-        return types.CallToolResult.model_validate(result)
