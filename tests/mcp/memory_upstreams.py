@@ -184,6 +184,8 @@ def types_error(code: int, message: str) -> Exception:
 class MemoryLink:
     """A link to a server in this process."""
 
+    is_older = False
+
     def __init__(self, upstream: Upstream) -> None:
         self.error_marker, self.broken = ErrorMarker(), anyio.Event()
         self._upstream = upstream

@@ -27,6 +27,7 @@ from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError, UsageError
 from spindle.json_types import JsonObject
+from spindle.mcp import lint
 from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
@@ -61,6 +62,7 @@ async def over_stdio(config: Config, profile: str | None) -> None:
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_lint_upstream, runtime)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
 
@@ -113,6 +115,7 @@ async def over_http(
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_watch_spool, runtime, spool_problems)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_lint_upstream, runtime)
             await serve_http(
                 server,
                 app,
@@ -129,6 +132,12 @@ async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
     max_bytes = runtime.config.retention.max_bytes
     if max_bytes is not None:
         await limit_spool(server, runtime.spool, max_bytes=max_bytes, events=runtime.events)
+
+
+async def _lint_upstream(runtime: Runtime) -> None:
+    """Warn of poisoned definitions of upstream servers; `spindle.lock` is what withholds them."""
+    if runtime.servers is not None:
+        await lint.watch_poison(runtime.servers, runtime.events, ignore=runtime.config.lint.ignore)
 
 
 async def _start_upstream(runtime: Runtime, ready: anyio.Event) -> None:

@@ -149,5 +149,18 @@ def _describe_server(key: str, entry: ServerEntry) -> Iterator[Effect]:
         yield "logs in", f"{key}.oauth", f"at {named or 'the authorization server that it names'}"
     if secrets:
         yield "passes on", key, f"secrets {', '.join(dict.fromkeys(secrets))}"
+    if entry.command is not None:
+        yield from _describe_sandbox(key, entry)
     if entry.trusted:
         yield "trusts", key, "its results are not fenced"
+
+
+def _describe_sandbox(key: str, entry: ServerEntry) -> Iterator[Effect]:
+    if entry.sandbox == "none":
+        yield "runs", f"{key}.sandbox", "WITHOUT A SANDBOX: it can reach all that you can"
+        return
+    for verb, name in (("reads", "read"), ("writes to", "write")):
+        if paths := getattr(entry, name):
+            yield verb, f"{key}.{name}", ", ".join(paths)
+    if not entry.network:
+        yield "denies", f"{key}.network", "the network"

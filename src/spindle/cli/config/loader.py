@@ -23,7 +23,7 @@ from spindle.cli.config.schema import (
     ToolsSection,
     looks_like_secret,
 )
-from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import OpenApiEntry, ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
@@ -78,6 +78,7 @@ class Config:
     """The default profile, for callers without one."""
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     trust: TrustSection = field(default_factory=TrustSection.model_construct)
+    lint: LintSection = field(default_factory=LintSection.model_construct)
     engine: EngineSection = field(default_factory=EngineSection.model_construct)
     notes: tuple[str, ...] = ()
     """Warnings about imported files and plain-text passwords."""
@@ -259,6 +260,7 @@ class _ConfigBuilder:
             profile=file.spindle.profile,
             server=file.server,
             trust=file.trust,
+            lint=file.lint,
             engine=self._expand_engine(file.engine),
         )
 
@@ -331,6 +333,11 @@ class _ConfigBuilder:
             except UsageError as problem:
                 raise error((*key, "cwd"), str(problem)) from None
             changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
+        for name in ("read", "write"):
+            try:
+                changed[name] = tuple(str(expand_path(each, base, self.environ)) for each in getattr(entry, name))
+            except (UsageError, RuntimeError) as problem:
+                raise error((*key, name), str(problem)) from None
         return entry.model_copy(update=changed)
 
     def _expand_value(self, value: JsonValue) -> JsonValue:

@@ -37,6 +37,13 @@ class TrustSection(ConfigSection):
     """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
 
 
+class LintSection(ConfigSection):
+    """`[lint]`: what `spindle lint` and the gateway do not report."""
+
+    ignore: Texts = ()
+    """Rules (`SP304`), families (`SP3`), or a rule for some tools: `SP104:server/tool`, with `*` for any text."""
+
+
 class ServerOAuthSection(ConfigSection):
     """`[server.oauth]`: the access tokens of an authorization server that `spindle serve` accepts."""
 

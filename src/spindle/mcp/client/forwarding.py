@@ -14,7 +14,7 @@ from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import JsonValue, is_object, untyped
+from spindle.json_types import JsonObject, JsonValue, is_object, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.contents import map_result_uris
 from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
@@ -118,6 +118,10 @@ class UpstreamServer:
             return self.by_user.status(tools=len(self._tools))
         return self.connection.status(tools=len(self._tools))
 
+    def definitions(self) -> list[JsonObject]:
+        """Return the definitions of the last listing, not sanitised, with our own secrets masked."""
+        return [self._services.redactor.redact_value(each) for each in self._tools.get_listed()]
+
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
         if self._tools.retry():
@@ -151,14 +155,14 @@ class UpstreamServer:
         self._services.events.warn(f"MCP server {self.spec.name!r}: {clean}", source="mcp")
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
-        """Send one call and return its result without our credentials, within the server's `timeout_seconds`."""
+        """Send one call and return its result without our credentials, within the tool's timeout."""
         if self.by_user is not None:
             return await self.by_user.call(wanted)
         result = await self._call_in_time(wanted)
         return redact_result(HandlerResult(result), self._services.redactor).result
 
     async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
-        name, seconds = self.spec.name, self.spec.timeout_seconds
+        name, seconds = self.spec.name, wanted.timeout_seconds
         with anyio.move_on_after(seconds):
             try:
                 headers = await self._get_headers(wanted.ctx)
@@ -229,7 +233,7 @@ class UpstreamServer:
                 box.result = await live.session.call(
                     upstream_call.tool,
                     upstream_call.args,
-                    seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
+                    seconds=upstream_call.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
                     capabilities=describe_capabilities(call.ctx, sampling=self.spec.sampling, roots=self.spec.roots),

@@ -15,6 +15,7 @@ from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
+    from spindle.mcp.client.confinement import ServerReach
     from spindle.mcp.client.session import UpstreamSession
 
 
@@ -155,6 +156,8 @@ class ServerStatus:
     restarts: int = 0
     """How often it was restarted after it had been ready."""
     protocol_version: str | None = None
+    reach: "ServerReach | None" = None
+    """What a server over stdio can reach; `None` until it was started."""
 
 
 _MAX_WORDS = 500

@@ -20,7 +20,7 @@ from spindle.errors import (
 )
 from spindle.events import Events
 from spindle.extras import missing_extra
-from spindle.json_types import untyped
+from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.forwarding import UpstreamServer
@@ -160,6 +160,13 @@ class McpServers:
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
         return [server.status() for server in self._servers]
+
+    def definitions(self) -> dict[str, list[JsonObject]]:
+        """Return the tools of each server as it listed them, also those that are not offered.
+
+        Nothing is sanitised: the texts are for checks such as `spindle.mcp.lint`, never for a client or a model.
+        """
+        return {server.spec.name: server.definitions() for server in self._servers}
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call `fn` whenever tools or a server's state change; return a function that unsubscribes it."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from spindle.bridges.structured_content import allow_any_root
@@ -12,12 +12,14 @@ from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.definition_extras import collect_extras
 from spindle.mcp.client.resource_uris import UriMapping
 from spindle.mcp.spec import ServerSpec
-from spindle.text import shorten, to_printable
+from spindle.mcp.tool_settings import get_tool_settings, list_unknown
+from spindle.text import escape_invisible, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema.base import Problem
 from spindle.tools.schema.json_schema import RawSchema
+from spindle.trust.definitions import MAX_TITLE_CHARS, DefinitionTexts, sanitise_definition, sanitise_text
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -97,7 +99,6 @@ def _describe_problem(problem: Problem) -> str:
 
 TOOLSET = "mcp"
 _RESERVED = ("mcp__", "artifact_")
-_MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
 Warn = Callable[[str], None]
@@ -126,6 +127,7 @@ class UpstreamCall:
     is_repeatable: bool
     """Whether the call may be sent twice: its tool is known to be idempotent."""
     check_output: OutputCheck | None
+    timeout_seconds: float = 60
 
 
 Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
@@ -145,16 +147,22 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     """Build a `Tool` from a server's definition; its annotations count only if the server is trusted.
 
     Raises:
-        InvalidToolError: Its input schema is invalid, or validation would be too costly.
+        InvalidToolError: Its input schema is invalid, validation would be too costly, or a name or value of its
+            contract hides something.
     """
-    bare = foreign.name
     check = _output_check_of(foreign, warn)
+    foreign = _sanitise(foreign if check is not None else foreign.model_copy(update={"output_schema": None}))
+    bare = foreign.name
+    settings = get_tool_settings(spec.tool_settings, bare)
     hints = foreign.annotations
     read_only = spec.trusted and hints is not None and hints.read_only_hint is True
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
 
+    seconds = settings.timeout_seconds or spec.timeout_seconds
+
     async def handler(args: JsonObject, ctx: ToolContext, _meta: object) -> Ok | Err:
-        return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
+        wanted = UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check)
+        return await forward(replace(wanted, timeout_seconds=seconds))
 
     return Tool(
         name=full_name(spec, bare),
@@ -164,9 +172,10 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         meta={"mcp": _about(spec, foreign, is_checked=check is not None)},
         trusted=spec.trusted,
         toolset=TOOLSET,
-        max_result_chars=spec.max_result_chars,
+        max_result_chars=settings.max_result_chars or spec.max_result_chars,
         is_available=available,
-        timeout_seconds=spec.timeout_seconds,
+        timeout_seconds=seconds,
+        requires_approval=settings.requires_approval is True,
         read_only=read_only,
         idempotent=idempotent,
     )
@@ -182,10 +191,27 @@ def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
         return None
 
 
+def _sanitise(foreign: "ForeignTool") -> "ForeignTool":
+    """Return the definition with all texts sanitised, before anything of it is shown."""
+    clean = sanitise_definition(
+        DefinitionTexts(
+            name=foreign.name,
+            title=foreign.title,
+            description=foreign.description,
+            input_schema=foreign.input_schema,
+            output_schema=foreign.output_schema,
+        )
+    )
+    hints = foreign.annotations
+    if hints is not None and hints.title is not None:
+        hints = hints.model_copy(update={"title": sanitise_text(hints.title, MAX_TITLE_CHARS)})
+    texts = {each.name: getattr(clean, each.name) for each in fields(clean)}
+    return foreign.model_copy(update={**texts, "annotations": hints})
+
+
 def _description(foreign: "ForeignTool") -> str:
     text = foreign.description if (foreign.description or "").strip() else None
-    text = text or foreign.title or foreign.name
-    return shorten(text, _MAX_DESCRIPTION)
+    return text or foreign.title or foreign.name
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
@@ -198,7 +224,7 @@ def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> Jso
 
 def quote_name(name: str) -> str:
     """Quote a server-provided name for a warning."""
-    return repr(to_printable(name, _MAX_NAME))
+    return repr(to_printable(escape_invisible(name), _MAX_NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +262,10 @@ class ServerTools:
 
     def __len__(self) -> int:
         return len(self._registered)
+
+    def get_listed(self) -> list[JsonObject]:
+        """Return the definitions of the last listing as the server wrote them: nothing in them is sanitised."""
+        return [json.loads(each.listed) for each in self._known.values()]
 
     def prepare(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool", Warn], Tool]) -> PreparedListing:
         """Convert what is new or changed in a listing; changes nothing, so it may run in a thread."""
@@ -294,6 +324,8 @@ class ServerTools:
         for each in foreign:
             if allowed is not None and each.name not in allowed:
                 continue
+            if get_tool_settings(self._spec.tool_settings, each.name).hidden:
+                continue
             if each.name in wanted:
                 refused[f"{each.name} (again)"] = f"it lists {quote_name(each.name)} twice; the first is used"
             elif not each.name:
@@ -303,6 +335,8 @@ class ServerTools:
         for name in allowed or ():
             if name not in wanted:
                 refused[f"{name} (missing)"] = f"it has no tool {quote_name(name)}, which its spec names in tools"
+        for name in list_unknown(self._spec.tool_settings, (each.name for each in foreign)):
+            refused[f"{name} (settings)"] = f"it has no tool {quote_name(name)}, for which its spec has settings"
         return wanted, refused
 
     def _find_holder(self, bare: str) -> str | None:

@@ -1,0 +1,111 @@
+"""Checks of the upstream MCP servers: each is started, and what it can reach is listed."""
+
+import os
+from contextlib import suppress
+
+import anyio
+
+from spindle import mcp
+from spindle.addresses import mask_password
+from spindle.cli.checks.check import Check
+from spindle.cli.config.loader import Config
+from spindle.cli.runtime_logins import build_logins
+from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
+from spindle.errors import RunError, SpindleError
+from spindle.events import Events
+from spindle.json_types import JsonObject
+from spindle.mcp.client.confinement import ServerReach
+from spindle.mcp.client.environment import build_environment
+from spindle.mcp.client.lifecycle import ServerStatus
+from spindle.mcp.spec import ServerSpec
+
+_AREA = "servers"
+_UNCONFINED = "it can reach all that you can"
+
+
+def check_servers(config: Config) -> list[Check]:
+    """Start each enabled server, and report its status and what it can reach."""
+    return anyio.run(_check_servers, config) if config.servers else []
+
+
+async def _check_servers(config: Config) -> list[Check]:
+    checks = [
+        Check(_AREA, name, "ok", "disabled (enabled = false)")
+        for name, entry in config.servers.items()
+        if not entry.enabled
+    ]
+    try:
+        specs = build_specs(config)
+        if not specs:
+            return checks
+        slowest = max(spec.start_timeout_seconds for spec in specs)
+        secrets, events = build_server_secret_lookup(config), _discard_warnings()
+        async with mcp.McpServers(specs, secrets=secrets, logins=build_logins(config, specs), events=events) as servers:
+            with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
+                await servers.ready()
+            for status, spec in zip(servers.status(), specs, strict=True):
+                checks += [_check_status(status, spec), check_reach(spec, status.reach)]
+    except SpindleError as error:
+        checks.append(Check(_AREA, "servers", "failed", str(error)))
+    return checks
+
+
+def _discard_warnings() -> Events:
+    """Return events that discard warnings, since the checks report the same."""
+    events = Events()
+    events.on("warning", lambda _warned: None)
+    return events
+
+
+def _check_status(status: ServerStatus, spec: ServerSpec) -> Check:
+    if spec.oauth is not None and status.state == "idle":
+        return Check(_AREA, status.name, "ok", "connected for each user after a login")
+    if status.state == "ready":
+        protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
+        return Check(_AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}")
+    detail = f"not ready: {status.error or 'timed out'}"
+    fix = "run its command by hand; check the path, the arguments, the secrets and the folders it may read"
+    return Check(_AREA, status.name, "failed" if status.required else "warning", detail, fix)
+
+
+def check_reach(spec: ServerSpec, reach: ServerReach | None) -> Check:
+    """Report what a server can reach, by its spec and by the sandbox in force if it was started."""
+    name, facts = f"{spec.name}, reach", describe_reach(spec, reach)
+    if spec.transport == "http":
+        return Check(_AREA, name, "ok", "another program; it gets what is sent to it", facts=facts)
+    if spec.sandbox == "none":
+        fix = 'remove sandbox = "none" and declare the folders it needs with read and write'
+        return Check(_AREA, name, "warning", f'without a sandbox (sandbox = "none"): {_UNCONFINED}', fix, facts)
+    if reach is None:
+        return Check(_AREA, name, "ok", f"not started; sandbox = {spec.sandbox}", facts=facts)
+    if not reach.is_confined:
+        detail = f"without a sandbox: {_UNCONFINED}; {'; '.join(reach.notes)}"
+        return Check(_AREA, name, "warning", detail, 'see machine, sandbox; sandbox = "required" refuses it', facts)
+    if reach.notes:
+        return Check(_AREA, name, "warning", f"{reach.sandbox}: {'; '.join(reach.notes)}", facts=facts)
+    return Check(_AREA, name, "ok", f"confined by {reach.sandbox}", facts=facts)
+
+
+def describe_reach(spec: ServerSpec, reach: ServerReach | None) -> JsonObject:
+    """Return what a server can reach, by name; of variables and secrets only the names."""
+    secrets = sorted({*spec.env_secrets.values(), *spec.header_secrets.values()})
+    if spec.transport == "http":
+        sent = sorted({*spec.headers, *spec.header_secrets})
+        return {"url": mask_password(spec.url or ""), "headers": sent, "secrets": secrets}
+    passed = build_environment(spec, os.environ, {}, dict.fromkeys(spec.env_secrets, ""))
+    facts: JsonObject = {"environment": sorted(passed), "secrets": secrets, "home": spec.home}
+    if spec.sandbox == "none":
+        return facts
+    declared = {"read": list(spec.read), "write": list(spec.write), "network": spec.network}
+    if reach is None:
+        return facts | declared
+    return facts | {
+        "sandbox": reach.sandbox,
+        "enforced": sorted(reach.enforced),
+        "read": list(reach.read),
+        "write": list(reach.write),
+        "hidden": list(reach.hidden),
+        "installation": list(reach.installation),
+        "network": reach.network,
+        "limits": dict(reach.limits),
+    }
