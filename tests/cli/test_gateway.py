@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spindle.cli.config import load_config
-from spindle.cli.gateway import hash_tokens
+from spindle.cli.gateway import build_resource_settings, hash_tokens
 from spindle.errors import InvalidConfigError
 
 
@@ -21,3 +21,34 @@ def test_a_guessable_token_is_refused_where_other_machines_can_connect(tmp_path:
     with pytest.raises(InvalidConfigError) as caught:
         hash_tokens(config, {"READER": "hunter2"}, host=host)
     assert "hunter2" not in str(caught.value)
+
+
+OAUTH = '[profiles.reader]\n[server.oauth]\nissuer = "https://login.example"\nscopes = { tools = "reader" }\n'
+
+
+def test_the_tokens_of_an_authorization_server_are_configured(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(f'{OAUTH}audience = "https://gateway.example/mcp"\nalgorithms = ["ES256"]\n', encoding="utf-8")
+    found = build_resource_settings(load_config(path, environ={}))
+
+    assert found is not None
+    assert (found.issuer, dict(found.scopes)) == ("https://login.example", {"tools": "reader"})
+    assert (found.find_resource(), found.algorithms) == ("https://gateway.example/mcp", ("ES256",))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        OAUTH.replace('tools = "reader"', 'tools = "nowhere"'),
+        OAUTH.replace("https://login", "http://login"),
+        f'{OAUTH}algorithms = ["HS256"]\n',
+        OAUTH.replace('{ tools = "reader" }', "{}"),
+        f"{OAUTH}secret = 1\n",
+    ],
+    ids=["unknown profile", "no TLS", "symmetric", "no scopes", "unknown key"],
+)
+def test_unsafe_oauth_configurations_are_refused(tmp_path: Path, changed: str) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(changed, encoding="utf-8")
+    with pytest.raises(InvalidConfigError):
+        build_resource_settings(load_config(path, environ={}))

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,9 +26,10 @@ from spindle.cli.runtime import Runtime, open_runtime
 from spindle.cli.runtime_lock import watch_lock
 from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
-from spindle.errors import UpstreamRequiredError
+from spindle.errors import UpstreamRequiredError, UsageError
 from spindle.json_types import JsonObject
 from spindle.mcp import lint
+from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
@@ -80,6 +81,7 @@ async def over_http(
         path=section.path,
         sse_path=section.sse_path,
         tokens=hash_tokens(config, os.environ, host=section.host if host is None else host),
+        oauth=build_resource_settings(config),
         allowed_hosts=section.allowed_hosts,
         allowed_origins=section.allowed_origins,
         tls_certificate=_resolve(config, section.tls_certificate),
@@ -87,9 +89,10 @@ async def over_http(
         max_sessions=section.max_sessions,
         max_requests_per_minute=section.max_requests_per_minute,
     )
-    check_scope(section.cache_scope, has_tokens=bool(http.tokens))
+    check_scope(section.cache_scope, has_tokens=http.needs_token)
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
+        http = replace(http, port=listening.getsockname()[1])
         calls = build_call_metrics(config)
         runtime = await stack.enter_async_context(
             open_runtime(config, interceptors=_observers(calls), wait_for_servers=False)
@@ -241,6 +244,27 @@ def _resolve(config: Config, path: str | None) -> str | None:
     return None if path is None else str(base / Path(path).expanduser())
 
 
+def build_resource_settings(config: Config) -> ResourceSettings | None:
+    """Return the access tokens to accept, of `[server.oauth]`.
+
+    Raises:
+        InvalidConfigError: A value is invalid, or a scope names a profile that does not exist.
+    """
+    section = config.server.oauth
+    if section is None:
+        return None
+    for profile in section.scopes.values():
+        if profile not in config.profiles:
+            raise config.error(
+                ("server", "oauth", "scopes"), f"there is no profile {profile!r}; add [profiles.{profile}]"
+            )
+    given: JsonObject = {name: value for name, value in section.model_dump().items() if value is not None}
+    try:
+        return ResourceSettings(**given)
+    except UsageError as error:
+        raise config.error(("server", "oauth", error.field or ""), str(error)) from error
+
+
 def hash_tokens(config: Config, environ: Mapping[str, str], *, host: str = "127.0.0.1") -> dict[str, str | None]:
     """Map the hash of each bearer token to its profile.
 
@@ -292,12 +316,12 @@ def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
 
 
 def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
-    out, has_token = Output(sys.stderr), bool(http.tokens)
+    out, has_token = Output(sys.stderr), http.needs_token
     own, chosen = find_own_command(), list_config_arguments(where)
     # A client starts the command in another folder, where it would not find this configuration.
     named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
     entry: JsonObject = {"type": "http", "url": address}
-    if has_token:
+    if http.tokens:
         entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
     names = [] if runtime.servers is None else [each.name for each in runtime.servers.status()]
     count = len(runtime.registry)

@@ -81,6 +81,7 @@ async def start_servers(
         mcp.McpServers(
             specs,
             secrets=build_server_secret_lookup(config),
+            logins=cli.build_logins(config, specs),
             events=events,
             lock=cli.read_lock_policy(config),
             tasks=mcp.TaskLedger(states),

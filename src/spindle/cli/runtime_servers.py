@@ -16,9 +16,10 @@ from spindle.cli.config.loader import Config
 from spindle.cli.config.schema import looks_like_secret
 from spindle.cli.config.schema_servers import ServerEntry
 from spindle.cli.config.sources import RemoteStore
-from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError
+from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError, UsageError
 from spindle.extras import missing_extra
 from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp.login_settings import LoginSettings
 from spindle.mcp.spec import ServerSpec
 from spindle.mcp.tool_settings import ToolSettings
 from spindle.tools.entry import Entry
@@ -49,6 +50,13 @@ def get_header_secrets(servers: Mapping[str, ServerEntry]) -> dict[str, str]:
     }
 
 
+def build_login_settings(entry: ServerEntry) -> LoginSettings | None:
+    """Return how users log in to a server; `None` if they do not."""
+    if isinstance(entry.oauth, bool):
+        return LoginSettings() if entry.oauth else None
+    return LoginSettings(**entry.oauth.model_dump())
+
+
 def build_specs(config: Config) -> list[ServerSpec]:
     """Return the specs of the enabled servers.
 
@@ -70,9 +78,12 @@ def build_specs(config: Config) -> list[ServerSpec]:
         given["home"] = None if entry.command is None else str(get_server_home(config.state, name))
         given |= _read_tools(given["tools"])
         try:
+            given["oauth"] = build_login_settings(entry)
             found.append(ServerSpec(name=name, **given))
         except InvalidServerSpecError as error:
             raise config.error(("mcp", "servers", name, error.field or ""), str(error)) from error
+        except UsageError as error:  # of the login settings
+            raise config.error(("mcp", "servers", name, "oauth", error.field or ""), str(error)) from error
     return found
 
 
@@ -202,6 +213,12 @@ def get_writable_folders(config: Config) -> tuple[str, ...]:
     return (".",) if config.reach.root is None else ()
 
 
+def name_server_secrets(entry: ServerEntry) -> list[str]:
+    """Return the names of the secrets of a server."""
+    login = [] if isinstance(entry.oauth, bool) else [entry.oauth.client_secret]
+    return [*entry.env_secrets.values(), *entry.header_secrets.values(), *filter(None, login)]
+
+
 def get_store_secrets(config: Config) -> list[str]:
     """Return the names of the secrets of remote stores and of the engine."""
     stores = (config.journal, config.storage, config.spool)
@@ -217,7 +234,7 @@ def build_secret_lookup(config: Config, environ: Mapping[str, str] = os.environ)
     """
     named = {*config.reach.secrets, *config.tools.http_secrets}
     for entry in config.servers.values():
-        named.update(entry.env_secrets.values(), entry.header_secrets.values())
+        named.update(name_server_secrets(entry))
     for api in config.apis.values():
         named.update(api.secrets.values())
     named.update(get_store_secrets(config))

@@ -106,7 +106,9 @@ SpindleError
     ├── GateAbortedError                  a gate or its turn was aborted
     ├── UpstreamError                     an MCP server cannot be used
     │   ├── UpstreamRefusedError              a server answered a request for a prompt or resource with an error
-    │   └── UpstreamRequiredError             a required MCP server cannot be used
+    │   ├── UpstreamRequiredError             a required MCP server cannot be used
+    │   └── LoginRequiredError                a user has no valid login at an MCP server
+    ├── OAuthError                        an authorization server cannot be used
     ├── MediaUnreadableError              the content of media cannot be read
     └── GateNotSupportedError             gates cannot be resolved in this context
         └── ClientCapabilityError             the MCP client did not declare a feature that a tool requested
@@ -161,10 +163,12 @@ from spindle.errors.run import JournalDamagedError as JournalDamagedError
 from spindle.errors.run import JournalError as JournalError
 from spindle.errors.run import JournalLockedError as JournalLockedError
 from spindle.errors.run import LimitError as LimitError
+from spindle.errors.run import LoginRequiredError as LoginRequiredError
 from spindle.errors.run import MediaUnreadableError as MediaUnreadableError
 from spindle.errors.run import ModelStoppedError as ModelStoppedError
 from spindle.errors.run import ModelUnavailableError as ModelUnavailableError
 from spindle.errors.run import NackError as NackError
+from spindle.errors.run import OAuthError as OAuthError
 from spindle.errors.run import OutputPipelineError as OutputPipelineError
 from spindle.errors.run import PipelineError as PipelineError
 from spindle.errors.run import PipelineShortCircuitedError as PipelineShortCircuitedError

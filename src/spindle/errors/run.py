@@ -46,6 +46,30 @@ class UpstreamRequiredError(UpstreamError):
     code = "E_UPSTREAM_REQUIRED"
 
 
+class LoginRequiredError(UpstreamError):
+    """A user has no valid login at an MCP server; `command` is the command that logs in."""
+
+    code = "E_LOGIN_REQUIRED"
+    status = 401
+
+    def __init__(self, message: str, *, server: str, user: str, command: str) -> None:
+        super().__init__(message, server=server)
+        self.user = user
+        self.command = command
+
+
+class OAuthError(RunError):
+    """An authorization server cannot be used: it does not answer, or what it says is wrong or not allowed."""
+
+    code = "E_OAUTH"
+    status = 502
+
+    def __init__(self, message: str, *, is_refused: bool = False) -> None:
+        super().__init__(message)
+        self.is_refused = is_refused
+        """Whether a login is no longer accepted, so that trying again does not help."""
+
+
 class SpoolError(RunError):
     """The spool of large outputs cannot be written or read; `__cause__` is the reason."""
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from spindle.capabilities.process.policy import SandboxMode
 from spindle.errors import InvalidServerSpecError
 from spindle.json_types import is_list_or_tuple, is_mapping, untyped
+from spindle.mcp.login_settings import LoginSettings, find_url_problem
 from spindle.mcp.tool_settings import ToolSettings
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -21,7 +22,7 @@ _OUR_HEADERS = frozenset(
 )
 _LIMITS = ("max_memory_bytes", "max_processes", "max_cpu_seconds")
 _STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd", "read", "write", *_LIMITS)
-_HTTP_ONLY = ("headers", "header_secrets", "sse")
+_HTTP_ONLY = ("headers", "header_secrets", "oauth", "sse")
 _SANDBOXES = ("auto", "required", "none")
 
 
@@ -47,6 +48,8 @@ class ServerSpec:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     header_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Header → name of a secret, resolved for each request."""
+    oauth: LoginSettings | None = field(default=None, repr=False)
+    """How users log in; a call is sent with the token of its own user."""
     env_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     """Environment variable → name of a secret, resolved for each start."""
     required: bool = False
@@ -108,6 +111,7 @@ class ServerSpec:
         self._check_place()
         self._check_env()
         self._check_headers()
+        self._check_oauth()
 
     @property
     def transport(self) -> str:
@@ -192,6 +196,19 @@ class ServerSpec:
                 self._raise_invalid("headers", f"has a value for {header!r} that is not printable ASCII")
         lowered = {header.lower() for header in self.headers} & {header.lower() for header in self.header_secrets}
         self._check_no_overlap("headers", "header_secrets", lowered)
+
+    def _check_oauth(self) -> None:
+        if self.oauth is None:
+            return
+        if not isinstance(untyped(self.oauth), LoginSettings):
+            self._raise_invalid("oauth", f"must be LoginSettings, not a {type(self.oauth).__name__}")
+        problem = find_url_problem(self.url)
+        if problem is not None:
+            self._raise_invalid("url", f"{problem}, because tokens are sent to it")
+        if any(header.lower() == "authorization" for header in self.header_secrets):
+            self._raise_invalid("header_secrets", "must not set Authorization beside oauth")
+        if self.required:
+            self._raise_invalid("required", "does not apply to a server with oauth: each user connects after a login")
 
     def _check_no_overlap(self, name: str, other: str, both: set[str]) -> None:
         if both:

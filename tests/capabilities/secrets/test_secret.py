@@ -284,3 +284,14 @@ def test_a_value_without_secrets_is_searched_once(monkeypatch: pytest.MonkeyPatc
 
     Redactor(["hunter22"]).redact_value([*rows, {"id": 500, "name": "hunter22"}])
     assert len(searched) == 3
+
+
+def test_a_token_is_masked_in_common_encodings_until_it_is_discarded() -> None:
+    token = "at-" + "0123456789abcdefABCDEF-_" * 3
+    redactor = Redactor()
+    redactor.add(token, is_token=True)
+    written = [token, b64encode(token.encode()).decode(), token.encode().hex()]
+
+    assert [redactor.redact(f"<{text}>") for text in written] == [f"<{MASK}>"] * 3
+    redactor.discard(token)
+    assert [redactor.redact(text) for text in written] == written

@@ -215,13 +215,14 @@ class Redactor:
     Thread-safe.
     """
 
-    __slots__ = ("__weakref__", "_known", "_lock", "_matcher", "_uncompiled", "is_active")
+    __slots__ = ("__weakref__", "_known", "_lock", "_matcher", "_tokens", "_uncompiled", "is_active")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = Lock()
         self.is_active = False
         """Whether there is anything to mask."""
         self._known: set[str] = set()
+        self._tokens: dict[str, tuple[bytes, ...]] = {}
         self._uncompiled: list[str] = []
         self._matcher: SecretMatcher | None = None
         for value in values:
@@ -235,14 +236,28 @@ class Redactor:
     def __repr__(self) -> str:
         return f"<Redactor of {len(self._known)} values>"
 
-    def add(self, value: "str | Secret") -> None:
-        """Register a value to be masked from now on; blank values are ignored."""
+    def add(self, value: "str | Secret", *, is_token: bool = False) -> None:
+        """Register a value to be masked from now on; blank values are ignored.
+
+        A token is a random value that will be discarded: it is found as common encoders write it, without patterns.
+        """
         text = value.reveal() if isinstance(value, Secret) else value
         with self._lock:
             if text.strip() and text not in self._known:
-                self._uncompiled.append(text)  # its patterns are compiled when they are first needed
+                forms = tuple(parts.build_literals(text)) if is_token else ()
+                if forms:
+                    self._tokens = {**self._tokens, text: forms}
+                else:
+                    self._uncompiled.append(text)  # its patterns are compiled when they are first needed
                 self._known.add(text)
                 self.is_active = True
+
+    def discard(self, token: str) -> None:
+        """Mask a token no longer."""
+        with self._lock:
+            if token in self._tokens:
+                self._tokens = {each: forms for each, forms in self._tokens.items() if each != token}
+                self._known.remove(token)
 
     def prepare(self) -> None:
         """Compile the patterns of added values now instead of on first use; long values take a while."""
@@ -366,7 +381,9 @@ class Redactor:
 
     def _spans(self, data: bytes) -> list[Span]:
         self.prepare()
-        return [] if self._matcher is None else self._matcher.find(data)
+        spans = [] if self._matcher is None else self._matcher.find(data)
+        found = [span for forms in self._tokens.values() for form in forms for span in _find_literal(form, data)]
+        return merge_spans([*spans, *found]) if found else spans
 
 
 def _get_text(value: object) -> str | None:

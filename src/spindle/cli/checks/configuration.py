@@ -12,7 +12,7 @@ from spindle.addresses import hide_credentials
 from spindle.cli.checks.check import Check
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
-from spindle.cli.runtime_servers import build_backends, build_secret_lookup, get_store_secrets
+from spindle.cli.runtime_servers import build_backends, build_secret_lookup, get_store_secrets, name_server_secrets
 from spindle.cli.runtime_stores import (
     build_journal,
     build_spool,
@@ -91,7 +91,7 @@ async def _check_store(
 def _secrets(area: str, config: Config) -> Iterator[Check]:
     named = dict.fromkeys([*config.reach.secrets, *get_store_secrets(config)])
     for entry in config.servers.values():
-        named |= dict.fromkeys([*entry.env_secrets.values(), *entry.header_secrets.values()])
+        named |= dict.fromkeys(name_server_secrets(entry))
     if not named:
         return
     try:

@@ -40,15 +40,15 @@ async def _check_servers(config: Config) -> list[Check]:
             return checks
         slowest = max(spec.start_timeout_seconds for spec in specs)
         secrets, events = build_server_secret_lookup(config), _discard_warnings()
-        lock = cli.read_lock_policy(config)
-        async with mcp.McpServers(specs, secrets=secrets, events=events, lock=lock) as servers:
+        lock, logins = cli.read_lock_policy(config), cli.build_logins(config, specs)
+        async with mcp.McpServers(specs, secrets=secrets, logins=logins, events=events, lock=lock) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
                 await servers.features.list_prompts()  # the lock checks prompts and resources too
                 await servers.features.list_resources()
                 await servers.features.list_resource_templates()
             for status, spec in zip(servers.status(), specs, strict=True):
-                checks += [_check_status(status), check_reach(spec, status.reach), *check_lock(status)]
+                checks += [_check_status(status, spec), check_reach(spec, status.reach), *check_lock(status)]
     except SpindleError as error:
         checks.append(Check(_AREA, "servers", "failed", str(error)))
     return checks
@@ -61,7 +61,9 @@ def _discard_warnings() -> Events:
     return events
 
 
-def _check_status(status: ServerStatus) -> Check:
+def _check_status(status: ServerStatus, spec: ServerSpec) -> Check:
+    if spec.oauth is not None and status.state == "idle":
+        return Check(_AREA, status.name, "ok", "connected for each user after a login")
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(_AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}")

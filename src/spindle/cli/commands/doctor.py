@@ -12,6 +12,7 @@ import anyio
 from spindle.cli.checks.check import Check, Status
 from spindle.cli.checks.configuration import check_config
 from spindle.cli.checks.extras import check_extras
+from spindle.cli.checks.logins import check_logins
 from spindle.cli.checks.machine import check_machine
 from spindle.cli.checks.servers import check_servers
 from spindle.cli.commands.journal import CallFilter, read_calls
@@ -44,6 +45,7 @@ CHECKS: tuple[Callable[[Config], Iterable[Check]], ...] = (
     check_config,
     check_journal_file,
     check_servers,
+    check_logins,
     check_extras,
 )
 """The checks of a configuration that could be loaded, in the order of the report; each may block."""

@@ -20,6 +20,7 @@ from spindle.cli.main import NOT_FOUND, OK, REFUSED
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, stderr
 from spindle.cli.prompts import confirm
+from spindle.cli.runtime_servers import name_server_secrets
 from spindle.errors import CommandError
 
 _ORDER = "tools server reach spindle spool journal storage limits"
@@ -140,11 +141,14 @@ def _describe_server(key: str, entry: ServerEntry) -> Iterator[Effect]:
         yield "connects to", key, mask_password(entry.url or "")
     given = (entry.command or "", *entry.args, *entry.env.values(), entry.url or "", *entry.headers.values())
     variables = [*entry.env_passthrough, *(name for text in given for name in find_variables(text))]
-    secrets = [*entry.env_secrets.values(), *entry.header_secrets.values()]
+    secrets = name_server_secrets(entry)
     if entry.env:
         yield "sets", f"{key}.env", ", ".join(f"{name}={value}" for name, value in entry.env.items())
     if variables:
         yield "passes on", key, f"environment variables {', '.join(dict.fromkeys(variables))}"
+    if entry.oauth:
+        named = None if isinstance(entry.oauth, bool) else entry.oauth.issuer
+        yield "logs in", f"{key}.oauth", f"at {named or 'the authorization server that it names'}"
     if secrets:
         yield "passes on", key, f"secrets {', '.join(dict.fromkeys(secrets))}"
     if entry.command is not None:

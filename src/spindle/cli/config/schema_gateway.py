@@ -44,6 +44,26 @@ class LintSection(ConfigSection):
     """Rules (`SP304`), families (`SP3`), or a rule for some tools: `SP104:server/tool`, with `*` for any text."""
 
 
+class ServerOAuthSection(ConfigSection):
+    """`[server.oauth]`: the access tokens of an authorization server that `spindle serve` accepts."""
+
+    issuer: Text
+    """The authorization server, exactly as its tokens name it."""
+    scopes: Annotated[dict[Text, Text], Field(min_length=1)]
+    """Scope → profile."""
+    resource: Text | None = None
+    """The public URL of the server; by default `audience`, or the address that it listens on."""
+    audience: Text | None = None
+    """What `aud` of a token must contain; by default `resource`."""
+    jwks_url: Text | None = None
+    """The address of the issuer's keys; by default the issuer's metadata names it."""
+    required_scopes: Texts = ()
+    """Scopes that every token must have."""
+    algorithms: Texts | None = None
+    leeway_seconds: Annotated[float, Field(ge=0, le=300)] = 30
+    """How far clocks may differ."""
+
+
 class ServerSection(ConfigSection):
     """`[server]`: how `spindle serve` listens."""
 
@@ -55,6 +75,7 @@ class ServerSection(ConfigSection):
     tls_certificate: Text | None = None
     """The file of the certificate and its chain, in PEM; with `tls_key`, the server speaks HTTPS."""
     tls_key: Text | None = None
+    oauth: ServerOAuthSection | None = None
     max_sessions: Count = 1_000
     """Beyond this many open sessions, opening another one is refused."""
     max_calls_per_session: Count = 256

@@ -34,6 +34,18 @@ ToolChoice = Annotated[
 """The tools to offer, or settings by tool."""
 
 
+class LoginEntry(ConfigSection):
+    """`[mcp.servers.NAME.oauth]`: how users log in to a server; `oauth = true` discovers everything."""
+
+    issuer: Text | None = None
+    client_id: Text | None = None
+    client_secret: SecretName | None = None
+    """The name of the secret that holds the secret of `client_id`."""
+    scopes: Texts = ()
+    client_metadata_url: Text | None = None
+    redirect_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+
+
 class ServerEntry(ConfigSection):
     """`[mcp.servers.NAME]`: one upstream MCP server, started by a command or reached at a URL."""
 
@@ -46,6 +58,8 @@ class ServerEntry(ConfigSection):
     url: Url | None = None
     headers: Table = {}
     header_secrets: dict[str, SecretName] = {}
+    oauth: bool | LoginEntry = False
+    """Whether users log in, each with tokens of his own."""
     prefix: bool = True
     """Whether its tools, prompts and resources are renamed after the server."""
     required: bool = False
@@ -73,7 +87,7 @@ class ServerEntry(ConfigSection):
         if (self.command is None) == (self.url is None):
             raise ValueError("expected either command, for a local server, or url, for a remote one")
         ours = {
-            "command": ("headers", "header_secrets", "sse"),
+            "command": ("headers", "header_secrets", "oauth", "sse"),
             "url": ("args", "env", "env_secrets", "env_passthrough", "cwd", *_SANDBOX_KEYS),
         }
         way = "url" if self.command is None else "command"

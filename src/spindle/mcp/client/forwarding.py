@@ -3,25 +3,25 @@
 A call is sent a second time only if it was not delivered or is repeatable.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 import anyio.to_thread
 
 from spindle.calls import Err, Ok
-from spindle.capabilities.secrets.secret import Redactor, Secret
+from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import JsonObject, JsonValue, is_object, untyped
+from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp.client.call_headers import get_call_headers
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.contents import map_result_uris
 from spindle.mcp.client.feature_lock import FeatureLock
 from spindle.mcp.client.features import KINDS as LIST_KINDS
 from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
-from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
+from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import RunningCall
 from spindle.mcp.client.task_ledger import CallTask
@@ -31,7 +31,7 @@ from spindle.mcp.client_requests import Capability, can_ask
 from spindle.mcp.lock.definitions import KINDS, bound_facts
 from spindle.mcp.lock.lock_file import LockedServer
 from spindle.mcp.lock.quarantine import MAX_SHOWN, DefinitionGuard
-from spindle.mcp.spec import ServerSpec, is_custom_header
+from spindle.mcp.spec import ServerSpec
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
@@ -77,11 +77,23 @@ class _Availability:
 
     def __call__(self) -> bool:
         """Return whether the server's tools can be called now."""
-        return self.connection.is_open()
+        return self.connection.is_open() or self.connection.spec.oauth is not None
 
     def why(self) -> str:
         """Return why they cannot be called."""
         return self.connection.describe_absence()
+
+
+class CallsByUser(Protocol):
+    """Sends each call over the connection of its user, for a server with OAuth."""
+
+    async def call(self, wanted: UpstreamCall) -> Ok | Err:
+        """Send a call and return its result."""
+        ...
+
+    def status(self, *, tools: int) -> ServerStatus:
+        """Return the status of the server."""
+        ...
 
 
 class UpstreamServer:
@@ -112,12 +124,15 @@ class UpstreamServer:
         self._on_tools_changed = on_tools_changed
         self._on_features_changed = on_features_changed
         self._listed: Sequence[ForeignTool] | None = None
+        self.by_user: CallsByUser | None = None
+        """For a server with OAuth, whose own `connection` is never opened: it would have no user."""
 
     def status(self) -> ServerStatus:
         """Return the current status."""
         withheld = self.guard.get_withheld()
+        source = self.connection if self.by_user is None else self.by_user
         return replace(
-            self.connection.status(tools=len(self._tools)),
+            source.status(tools=len(self._tools)),
             locked=self.guard.is_locked,
             quarantined=len(withheld),
             withheld=withheld[:MAX_SHOWN],
@@ -193,6 +208,8 @@ class UpstreamServer:
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
         """Send one call and return its result without our credentials, within the tool's timeout."""
+        if self.by_user is not None:
+            return await self.by_user.call(wanted)
         result = await self._call_in_time(wanted)
         return redact_result(HandlerResult(result), self._services.redactor).result
 
@@ -352,38 +369,3 @@ def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, r
         upstream_call.ctx.progress(redactor.redact(shown), percent)
 
     return report
-
-
-async def get_call_headers(
-    callback: CallHeaders | None, server: str, ctx: ToolContext, redactor: Redactor
-) -> dict[str, str]:
-    """Return the extra headers of a call; a `Secret` among them is added to the redactor.
-
-    Raises:
-        UpstreamError: The callback failed, or a header is invalid.
-    """
-    if callback is None:
-        return {}
-    try:
-        given = callback(server, ctx)
-        found = untyped(await given if inspect.isawaitable(given) else given)
-    except Exception as error:
-        raise UpstreamError(
-            f"the headers callback failed for a call to MCP server {server!r}", server=server
-        ) from error
-    if not isinstance(found, Mapping):
-        kind = type(found).__name__
-        raise UpstreamError(
-            f"the headers of a call to MCP server {server!r} must be a mapping, not a {kind}", server=server
-        )
-    return {str(name): _text(server, name, value, redactor) for name, value in cast("HeaderMapping", found).items()}
-
-
-def _text(server: str, name: object, value: object, redactor: Redactor) -> str:
-    if isinstance(value, Secret):
-        redactor.add(value)
-    text = value.reveal() if isinstance(value, Secret) else value
-    if not is_custom_header(name) or not isinstance(text, str) or not text.isascii() or not text.isprintable():
-        # The value may be secret, so the message omits it.
-        raise UpstreamError(f"invalid header {name!r:.80} for a call to MCP server {server!r}", server=server)
-    return text

@@ -9,9 +9,11 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
-from spindle.errors import SpindleError
+from spindle.errors import LoginRequiredError, OAuthError, SpindleError
+from spindle.mcp.client.lifecycle import UserTokens
 from spindle.mcp.client.link import MAX_MESSAGE_BYTES, ErrorMarker, LinkFailure
 from spindle.mcp.client.running_calls import get_current_headers
+from spindle.mcp.oauth.challenges import parse_challenge
 from spindle.mcp.spec import ServerSpec
 
 LIMITED_TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None)
@@ -30,7 +32,8 @@ class HttpLink:
 
     is_older = False
 
-    def __init__(self, spec: ServerSpec, resolve: Resolve) -> None:
+    def __init__(self, spec: ServerSpec, resolve: Resolve, tokens: UserTokens | None = None) -> None:
+        self.tokens = tokens
         self.error_marker = ErrorMarker()
         self.broken = anyio.Event()
         self._spec = spec
@@ -85,6 +88,9 @@ class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
         try:
             request.headers.update(await self._link.resolve_credentials())
             request.headers.update(get_current_headers())
+            token = await self._authorize(request)
+        except (LoginRequiredError, OAuthError) as error:
+            return self._build_error_response(request, "refused", str(error))
         except SpindleError as error:
             return self._build_error_response(request, "undelivered", f"a secret it needs cannot be resolved: {error}")
         except ValueError:
@@ -93,11 +99,30 @@ class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
         request.headers["accept-encoding"] = "identity"
         try:
             response = await self._inner.handle_async_request(request)
+            if token is not None and response.status_code == 401:
+                response = await self._send_again(request, response, token)
+        except (LoginRequiredError, OAuthError) as error:
+            return self._build_error_response(request, "refused", str(error))
         except _NEVER_SENT as error:
             return self._build_error_response(request, "undelivered", f"it cannot be reached ({type(error).__name__})")
         except httpx2.TransportError as error:
             return self._build_error_response(request, "lost", f"the connection was lost ({type(error).__name__})")
         return await self._check_response(request, response)
+
+    async def _authorize(self, request: httpx2.Request) -> str | None:
+        """Set the token of the connection's user, whatever other headers say; return it."""
+        if self._link.tokens is None:
+            return None
+        token = await self._link.tokens.get()
+        request.headers["authorization"] = f"Bearer {token}"
+        return token
+
+    async def _send_again(self, request: httpx2.Request, response: httpx2.Response, token: str) -> httpx2.Response:
+        """Send a request that was rejected for its token, and so not run, once more with a new one."""
+        await response.aclose()
+        if self._link.tokens is not None:
+            request.headers["authorization"] = f"Bearer {await self._link.tokens.renew(token)}"
+        return await self._inner.handle_async_request(request)
 
     async def _check_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         verdict: tuple[LinkFailure, str] | None = None
@@ -106,7 +131,7 @@ class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
         if 300 <= response.status_code < 400:
             verdict = "refused", f"it answered with a redirect ({response.status_code}); set url to the final address"
         elif response.status_code in (401, 403):
-            verdict = "refused", f"it rejected our credentials ({response.status_code}); check header_secrets"
+            verdict = "refused", self._explain_rejection(response)
         elif response.status_code == 404 and MCP_SESSION_ID in request.headers:
             verdict = "gone", "it no longer knows our session"
         elif response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -118,6 +143,14 @@ class _ErrorResponseTransport(httpx2.AsyncBaseTransport):
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _BoundedStream(response.stream, None if is_events else MAX_MESSAGE_BYTES)
         return response
+
+    def _explain_rejection(self, response: httpx2.Response) -> str:
+        if self._link.tokens is None:
+            return f"it rejected our credentials ({response.status_code}); check header_secrets"
+        wanted = parse_challenge(response.headers.get("www-authenticate", ""))
+        if wanted.error == "insufficient_scope" and wanted.scope is not None:
+            return f"the login lacks scopes; add {wanted.scope!r:.200} to its oauth scopes, and log in again"
+        return f"it rejected the user's token ({response.status_code}); log in again"
 
     def _build_error_response(self, request: httpx2.Request, trouble: LinkFailure, message: str) -> httpx2.Response:
         body = self._link.error_marker.build_body(trouble, message)

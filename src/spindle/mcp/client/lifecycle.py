@@ -131,6 +131,20 @@ class ClientServices:
     """The name under which this client introduces itself."""
     tasks: TaskLedger = field(default_factory=TaskLedger)
     """The tasks that servers run for calls."""
+    tokens: "UserTokens | None" = None
+    """The access tokens of the user whose connection it is, for a server with OAuth."""
+
+
+class UserTokens(Protocol):
+    """The access tokens of one user at one server."""
+
+    async def get(self) -> str:
+        """Return a valid token; raises `LoginRequiredError` or `OAuthError`."""
+        ...
+
+    async def renew(self, rejected: str) -> str:
+        """Return another token than the one that the server has rejected; raises like `get`."""
+        ...
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 
@@ -22,9 +22,11 @@ from spindle.events import Events
 from spindle.extras import missing_extra
 from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.catalog import UpstreamCatalog
+from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
 from spindle.mcp.client.task_ledger import TaskLedger
+from spindle.mcp.client.user_connections import add_users
 from spindle.mcp.lock.comparison import DefinitionChange
 from spindle.mcp.lock.definitions import KINDS
 from spindle.mcp.lock.lock_file import LockedServer
@@ -33,7 +35,12 @@ from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
 
+if TYPE_CHECKING:  # it needs the extra `oauth`
+    from spindle.mcp.oauth.logins import Logins
+
 _CLOSE_SECONDS = 15.0
+USER_SECONDS = 10.0
+"""How long the connections of a user may take before his tools are listed without them."""
 
 SecretResolver = Callable[[str], Awaitable[str] | str]
 """Returns the value of a secret by its name."""
@@ -46,6 +53,8 @@ class McpServers:
     credentials that specs name; `headers` returns extra headers for a call over HTTP; `tasks` keeps the tasks that
     servers make of calls, by default in memory. With a `lock`, definitions of a locked server that changed or are new
     are neither offered nor callable.
+    `logins` has the tokens of users for servers with OAuth: the user of a call is `user` of its caller, or "default"
+    where a call has no caller.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -62,6 +71,7 @@ class McpServers:
         *,
         secrets: SecretResolver | None = None,
         headers: CallHeaders | None = None,
+        logins: "Logins | None" = None,
         events: Events | None = None,
         clock: Clock | None = None,
         lock: LockPolicy | None = None,
@@ -98,7 +108,10 @@ class McpServers:
             )
             for spec in _check_specs(specs)
         ]
-        self.features = UpstreamCatalog([server.features for server in self._servers], self._events)
+        self._by_user = add_users(self._servers, services, logins)
+        # Prompts and resources have no user yet, so that those of servers with OAuth are not served.
+        shared = [server.features for server in self._servers if server.by_user is None]
+        self.features = UpstreamCatalog(shared, self._events)
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -108,6 +121,9 @@ class McpServers:
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         for server in self._get_enabled():
+            if (users := self._by_user.get(server.spec.name)) is not None:
+                users.open(self._group.start_soon)
+                continue
             self._group.start_soon(server.connection.run)
             if server.spec.required:
                 server.connection.request_start()
@@ -119,6 +135,8 @@ class McpServers:
         group = cast("anyio.abc.TaskGroup", self._group)
         for server in self._servers:
             server.connection.close()
+        for users in self._by_user.values():
+            users.close()
         group.cancel_scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         # The caller's exception propagates as it is, not inside an exception group.
         await group.__aexit__(None, None, None)
@@ -129,7 +147,11 @@ class McpServers:
         Raises:
             UpstreamRequiredError: A required server cannot be connected.
         """
-        attempts = [(each.spec, each.connection.request_start(is_fresh=True)) for each in self._get_enabled()]
+        shared = [each for each in self._get_enabled() if each.by_user is None]
+        attempts = [(each.spec, each.connection.request_start(is_fresh=True)) for each in shared]
+        await self.connect_user(None)
+        for users in self._by_user.values():
+            users.warn_without_logins()
         dead: list[tuple[str, str]] = []
         for spec, attempt in attempts:
             await attempt.done.wait()
@@ -160,6 +182,17 @@ class McpServers:
         ]
         return await server.describe(), unreadable
 
+    async def connect_user(self, user: str | None) -> None:
+        """Connect a user to the servers with OAuth where he has logged in; `None` is the only user of this program."""
+        async with anyio.create_task_group() as group:
+            group.cancel_scope.deadline = anyio.current_time() + USER_SECONDS
+            for users in self._by_user.values():
+                group.start_soon(users.connect, user)
+
+    def find_hidden_tools(self, user: str | None) -> frozenset[str]:
+        """Return the registered tools of servers with OAuth that are those of other users."""
+        return frozenset[str]().union(*(users.find_hidden(user) for users in self._by_user.values()))
+
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
         return [server.status() for server in self._servers]
@@ -188,7 +221,7 @@ class McpServers:
             UnknownServerError: No server has that name.
             UpstreamError: The server cannot be connected, or does not answer.
         """
-        connection = self._find(name).connection
+        connection = self._find_connection(name)
         attempt = connection.request_start(is_fresh=True)
         await attempt.done.wait()
         if attempt.connection is None:
@@ -219,7 +252,7 @@ class McpServers:
             UnknownServerError: No server has that name.
             UpstreamError: The server does not start.
         """
-        await self._find(name).connection.restart()
+        await self._find_connection(name).restart()
 
     def _update_others(self, changed: UpstreamServer) -> None:
         """Let other servers register tools that were rejected for a name which may be free now."""
@@ -260,6 +293,10 @@ class McpServers:
         if self._group is None:
             raise UsageError("McpServers must be entered first: `async with McpServers(…)`", field="servers")
         return [server for server in self._servers if server.spec.enabled]
+
+    def _find_connection(self, name: str) -> UpstreamConnection:
+        server, users = self._find(name), self._by_user.get(name)
+        return server.connection if users is None else users.get(None).connection
 
     def _find(self, name: str) -> UpstreamServer:
         names = {server.spec.name: server for server in self._get_enabled()}

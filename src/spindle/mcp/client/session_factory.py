@@ -122,7 +122,8 @@ class SessionFactory:
     async def _link(self) -> TransportLink:
         resolve = partial(self._services.resolve, self._spec.name)
         if self._spec.command is None:
-            return (SseLink if self._spec.sse or self._is_older else HttpLink)(self._spec, resolve)
+            kind = SseLink if self._spec.sse or self._is_older else HttpLink
+            return kind(self._spec, resolve, self._services.tokens)
         secrets = {name: await resolve(secret) for name, secret in self._spec.env_secrets.items()}
         folders = await anyio.to_thread.run_sync(self._home.create)
         self._confinement = ServerConfinement(self._spec, folders)

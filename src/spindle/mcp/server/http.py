@@ -1,17 +1,14 @@
 """The server over streamable HTTP: authentication, Host and Origin checks, limits of requests, and the health page."""
 
-import hmac
 import json
-import math
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CLIENT_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -23,15 +20,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spindle.errors import UsageError
 from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.mcp import server as doors
+from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.http_callers import (
     SESSION_HEADER,
     build_session_key,
     describe_client,
     get_token,
     hash_names,
-    token_hash,
 )
-from spindle.mcp.server.http_checks import FailedLogins, RequestRates, is_listed, parse_host, parse_origin
+from spindle.mcp.server.http_checks import RequestRates, is_listed, parse_host, parse_origin
+from spindle.mcp.server.http_tokens import TokenCheck, build_busy
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
@@ -39,6 +38,9 @@ from spindle.mcp.server.shared_sessions import SharedSessions
 from spindle.mcp.server.sse import SseSessions, build_messages_path
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
+
+if TYPE_CHECKING:  # it needs the extra `oauth`
+    from spindle.mcp.server.http_oauth import ResourceServer
 
 HEALTH: Final = "/health"
 METRICS: Final = "/metrics"
@@ -48,7 +50,6 @@ _DONE: Final = 200
 _UNAVAILABLE: Final = 503
 _SESSION_SECONDS: Final = 30
 _MAX_PEEKED_BYTES: Final = 4 << 20
-_SERVER_BUSY: Final = -32_000
 EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  compared with, not bound; no client uses them as a Host
 
 
@@ -66,7 +67,9 @@ class HttpSettings:
     sse_path: str | None = None
     """Where clients of the older HTTP+SSE transport connect; `None` to serve none."""
     tokens: Mapping[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
-    """The hexadecimal SHA-256 of each bearer token → its profile; when empty, no token is required."""
+    """The hexadecimal SHA-256 of each bearer token → its profile; without them and `oauth`, no token is required."""
+    oauth: ResourceSettings | None = None
+    """The tokens of an authorization server to accept."""
     allowed_hosts: Sequence[str] = ()
     """Further `Host` headers to accept: `name`, `name:port`, or `name:*` for any port."""
     allowed_origins: Sequence[str] = ()
@@ -84,10 +87,10 @@ class HttpSettings:
             others = f"{HEALTH} and {METRICS}"
             raise UsageError(f"the path must start with / and differ from {others}, got {self.path!r}", field="path")
         self._check_sse_path()
-        if not self.tokens and not is_loopback(self.host):
+        if not self.needs_token and not is_loopback(self.host):
             raise UsageError(
                 f"{self.host} can be reached from other machines, so a bearer token is required; "
-                "add a token to a profile, or listen on 127.0.0.1",
+                "add a token to a profile, set [server.oauth], or listen on 127.0.0.1",
                 field="tokens",
             )
 
@@ -125,6 +128,11 @@ class HttpSettings:
                 f"tls_certificate and tls_key cannot be used ({self.tls_certificate}, {self.tls_key}): {why}",
                 field="tls_certificate",
             ) from error
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether requests must have a token."""
+        return bool(self.tokens) or self.oauth is not None
 
     @property
     def scheme(self) -> str:
@@ -168,7 +176,7 @@ def http_app(
         user = request.scope.get("user")
         known = health()
         answer: JsonObject = {"status": known.get("status", "ok")}
-        if not settings.tokens or isinstance(user, AuthenticatedUser):
+        if not settings.needs_token or isinstance(user, AuthenticatedUser):
             answer |= {"running_calls": server.load.running, "sessions": server.sessions, **known}
             if shared is not None:
                 answer["replicas"] = 1 + shared.replica.others
@@ -180,9 +188,10 @@ def http_app(
         status, kind, content = (404, "text/plain", b"not found\n") if metrics is None else await metrics()
         return Response(content, status_code=status, headers={"Content-Type": kind})
 
-    older: list[Route] = []
+    resource = None if settings.oauth is None else _build_resource(settings, settings.oauth)
+    more: list[Route] = [] if resource is None else resource.build_routes()
     if settings.sse_path is not None:
-        older = SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
+        more += SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
     app: Starlette = server.sdk.streamable_http_app(
         streamable_http_path=settings.path,
         # Checked before, more strictly than the SDK does.
@@ -191,13 +200,20 @@ def http_app(
         custom_starlette_routes=[
             Route(HEALTH, healthy, methods=["GET"]),
             Route(METRICS, measured, methods=["GET"]),
-            *older,
+            *more,
         ],
     )
     if shared is None:
-        return _AuthMiddleware(app, settings, server, refusals=refusals)
+        return _AuthMiddleware(app, settings, server, refusals=refusals, resource=resource)
     sessions = SharedSessions(app, server, shared, path=settings.path, max_sessions=settings.max_sessions)
-    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, refusals=refusals)
+    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, refusals=refusals, resource=resource)
+
+
+def _build_resource(settings: HttpSettings, oauth: ResourceSettings) -> "ResourceServer":
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    # No client uses the address of all networks.
+    address = "" if settings.host in EVERYWHERE else f"{settings.scheme}://{host}:{settings.port}{settings.path}"
+    return doors.ResourceServer(oauth, address=address)
 
 
 class _AuthMiddleware:
@@ -211,16 +227,18 @@ class _AuthMiddleware:
         *,
         replica: Replica | None = None,
         refusals: Counter[int] | None = None,
+        resource: "ResourceServer | None" = None,
     ) -> None:
         self._app, self._settings, self._server = app, settings, server
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
+        open_paths = (HEALTH, *(() if resource is None else resource.paths))
+        self._tokens = TokenCheck(settings.tokens, resource, open_paths=open_paths)
         security = settings.build_security()
         self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
         self._origins = [parse_origin(entry) for entry in security.allowed_origins]
         self._replica = replica
         report = None if replica is None else self._report_requests
         self._rates = RequestRates(settings.max_requests_per_minute, report=report)
-        self._failures = FailedLogins()
         if replica is not None:
             replica.on("requests", self._hear_of_requests)
 
@@ -236,7 +254,7 @@ class _AuthMiddleware:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = self._check_host_and_origin(request) or await self._check_token(request, scope)
+        refused = self._check_host_and_origin(request) or await self._tokens.check(request, scope)
         refused = refused or self._check_rate(request) or self._check_stopping(scope)
         if refused is None and request.method == "POST" and scope["path"] == self._settings.path:
             send = self._explain_session_limit(scope, receive, send)
@@ -252,7 +270,7 @@ class _AuthMiddleware:
         """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
         if self._replica is None or not self._server.load.is_stopping or scope["path"] in (HEALTH, METRICS):
             return None
-        return _busy("This replica is stopping.", 1, status=_UNAVAILABLE)
+        return build_busy("This replica is stopping.", 1, status=_UNAVAILABLE)
 
     def _check_rate(self, request: Request) -> Response | None:
         token = get_token(request)
@@ -260,7 +278,9 @@ class _AuthMiddleware:
         if not seconds:
             return None
         limit = self._settings.max_requests_per_minute
-        return _busy(f"This token has sent more than {limit} requests in a minute (max_requests_per_minute).", seconds)
+        return build_busy(
+            f"This token has sent more than {limit} requests in a minute (max_requests_per_minute).", seconds
+        )
 
     async def _check_calls(self, request: Request, receive: Receive) -> tuple[Response | None, Receive]:
         """Refuse a call of a client that has too many in progress; what was read of the request is replayed."""
@@ -278,7 +298,7 @@ class _AuthMiddleware:
         conversation, request_id = _find_call(request, b"".join(each.get("body", b"") for each in messages))
         if conversation is None or not self._server.load.is_full(conversation):
             return None, replay
-        return _busy(self._server.load.explain_full(), 1, request_id), replay
+        return build_busy(self._server.load.explain_full(), 1, request_id), replay
 
     def _explain_session_limit(self, scope: Scope, receive: Receive, send: Send) -> Send:
         """Wrap `send` to replace the SDK's refusal of another session by one that says when to come back."""
@@ -292,7 +312,7 @@ class _AuthMiddleware:
                 text = (
                     f"This server has {self._settings.max_sessions} open sessions, which is the limit (max_sessions)."
                 )
-                await _busy(text, _SESSION_SECONDS, status=_UNAVAILABLE)(scope, receive, send)
+                await build_busy(text, _SESSION_SECONDS, status=_UNAVAILABLE)(scope, receive, send)
             elif not is_refused:
                 await send(message)
 
@@ -327,47 +347,6 @@ class _AuthMiddleware:
             shown = to_printable(origins[0], 100)
             return Response(f"Origin {shown!r} is not allowed here; see allowed_origins.", status_code=403)
         return None
-
-    async def _check_token(self, request: Request, scope: Scope) -> Response | None:
-        if not self._settings.tokens:
-            return None
-        given = request.headers.getlist("authorization")
-        # With two headers, a proxy in front may have checked the other one.
-        found = self._find_token(given[0]) if len(given) == 1 else None
-        if found is not None:
-            digest, profile = found
-            # The SDK binds a session to the client that opened it by comparing client_id and subject.
-            access = AccessToken(token=digest, client_id=digest[:16], scopes=[], subject=profile)
-            scope["user"] = AuthenticatedUser(access)
-            return None
-        if given:
-            seconds = await self._failures.slow_down(request.client.host if request.client else "")
-            if seconds:
-                return _busy("Too many requests with a wrong token.", seconds)
-        if scope["path"] == HEALTH:
-            return None
-        body = {
-            "error": "unauthorized",
-            "hint": "send Authorization: Bearer <token>; ask the server's owner for a token",
-        }
-        return JSONResponse(body, status_code=401, headers={"WWW-Authenticate": 'Bearer realm="spindle"'})
-
-    def _find_token(self, header: str) -> tuple[str, str | None] | None:
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            return None
-        digest = token_hash(token.strip())
-        # Compare with every token, so that timing reveals nothing.
-        matching = [known for known in self._settings.tokens if hmac.compare_digest(known, digest)]
-        return (matching[0], self._settings.tokens[matching[0]]) if matching else None
-
-
-def _busy(text: str, seconds: float, id: JsonValue = None, *, status: int = 429) -> Response:
-    """Build a refusal that says when to come back."""
-    wait = math.ceil(seconds)
-    error = {"code": _SERVER_BUSY, "message": f"{text} Try again in {wait} s.", "data": {"retryAfterSeconds": wait}}
-    body = {"jsonrpc": "2.0", "id": id, "error": error}
-    return JSONResponse(body, status_code=status, headers={"Retry-After": str(wait)})
 
 
 def _find_call(request: Request, body: bytes) -> tuple[str | None, JsonValue]:

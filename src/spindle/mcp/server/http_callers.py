@@ -1,4 +1,4 @@
-"""The sender of an HTTP request: its session, or its token."""
+"""The sender of an HTTP request: its session, or its token, and the user behind it."""
 
 import hashlib
 import json
@@ -30,15 +30,23 @@ def identify_caller(ctx: Context) -> Caller:
     request = cast("Request[Any]", given)
     token = get_token(request)
     profile = None if token is None else token.subject
+    user = find_user(token)
     if (posted := request.scope.get(SSE_SESSION)) is not None:
-        return Caller(key=build_session_key(str(posted), token), profile=profile)
+        return Caller(key=build_session_key(str(posted), token), profile=profile, user=user)
     session = request.headers.get(SESSION_HEADER)
     owner, is_anonymous = describe_client(token), token is None
     # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        client = _hash_client_info(ctx)
-        return Caller(key=owner, profile=profile, has_session=False, client=client, is_anonymous=is_anonymous)
-    return Caller(key=build_session_key(session, token), profile=profile, owner=owner, is_anonymous=is_anonymous)
+        return Caller(
+            key=owner,
+            profile=profile,
+            user=user,
+            has_session=False,
+            client=_hash_client_info(ctx),
+            is_anonymous=is_anonymous,
+        )
+    key = build_session_key(session, token)
+    return Caller(key=key, profile=profile, user=user, owner=owner, is_anonymous=is_anonymous)
 
 
 def _hash_client_info(ctx: Context) -> str:
@@ -57,9 +65,26 @@ def get_token(request: "Request[Any]") -> AccessToken | None:
     return user.access_token if isinstance(user, AuthenticatedUser) else None
 
 
+def find_user(token: AccessToken | None) -> str | None:
+    """Return the user whose logins at upstream servers a request may use; `None` where there are no tokens.
+
+    A user of an authorization server is named by issuer and subject, any other by the profile of its token.
+    """
+    if token is None:
+        return None
+    user: object = getattr(token, "user", None)
+    if isinstance(user, str):
+        return user
+    return f"token:{token.client_id}" if token.subject is None else f"profile:{token.subject}"
+
+
 def describe_client(token: AccessToken | None) -> str:
     """Return how the journal names the owner of a token."""
-    return "everybody" if token is None else f"token {token.client_id}"
+    if token is None:
+        return "everybody"
+    # The tokens of one user may have different profiles, which must not share what only one of them may see.
+    as_profile = f" as {token.subject}" if token.claims is not None else ""
+    return f"token {token.client_id}{as_profile}"
 
 
 def build_session_key(session: str, token: AccessToken | None) -> str:

@@ -52,6 +52,8 @@ class Caller:
     key: str
     """Identifies the client: equal for all its requests and unique to it."""
     profile: str | None = None
+    user: str | None = None
+    """The person or program, whose logins at upstream servers its calls use; `None` for the only user there is."""
     has_session: bool = True
     """Whether the key identifies a session; otherwise it identifies a token, or all callers without one."""
     client: str | None = None
@@ -287,6 +289,8 @@ class McpSession:
     """The list of tools that was last sent to the client, used to parse its calls."""
     views: SharedViews | None = field(default=None, repr=False)
     """The views that it shares with other clients; by default its own."""
+    user: str | None = None
+    """The user behind the client, as `Caller.user`."""
     is_current: bool = False
     """Whether it has the artifacts of its calls at other replicas."""
     _shown_readers: frozenset[str] = ALWAYS_SHOWN
@@ -360,6 +364,13 @@ class McpSessions:
             session = McpSession(key, filter, lists_artifacts, views=self._views[lists_artifacts])
         session.last_seen = now
         self._sessions[key] = session
+        return session
+
+    def open(self, caller: Caller, filter: ToolFilter | None) -> McpSession:
+        """Return the session of the sender of a request."""
+        # The newer protocol has no sessions; there only a pipe identifies a single client.
+        session = self.get(caller.key, filter=filter, lists_artifacts=caller.has_session)
+        session.user = caller.user
         return session
 
     def find(self, key: str) -> McpSession | None:

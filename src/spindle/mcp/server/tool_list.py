@@ -19,6 +19,7 @@ from starlette.requests import Request
 from spindle.bridges import mcp as dialect
 from spindle.bridges.definitions import Definitions
 from spindle.json_types import JsonObject
+from spindle.mcp.server.user_tools import UserTools, hide_tools
 from spindle.tools.entry import Entry
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -105,22 +106,32 @@ def _order(entry: Entry) -> tuple[str, str]:
 
 
 class ToolLists:
-    """The lists of the views that clients see now; those of a view are dropped with it."""
+    """The lists of the views that clients see now; those of a view are dropped with it.
 
-    def __init__(self, *, structured: bool) -> None:
-        self._structured = structured
+    `users` has the tools that differ between users.
+    """
+
+    def __init__(self, *, structured: bool, users: UserTools | None = None) -> None:
+        self._structured, self._users = structured, users
         self._lists: WeakKeyDictionary[ToolRegistry, OrderedDict[ToolFilter | None, ToolList]] = WeakKeyDictionary()
 
-    def get(self, view: ToolRegistry, filter: ToolFilter | None) -> ToolList:
+    async def connect(self, user: str | None) -> None:
+        """Connect a user to the servers where he has logged in, so that their tools are listed."""
+        if self._users is not None:
+            await self._users.connect_user(user)
+
+    def get(self, view: ToolRegistry, filter: ToolFilter | None, *, user: str | None = None) -> ToolList:
         """Return the list of the tools that are available now; the same list until one of them changes."""
+        hidden = frozenset[str]() if self._users is None else self._users.find_hidden_tools(user)
+        shown = hide_tools(filter, hidden)
         kept = self._lists.setdefault(view, OrderedDict[ToolFilter | None, ToolList]())
-        entries = view.visible_entries(filter)
-        known = kept.pop(filter, None)
+        entries = view.visible_entries(shown)
+        known = kept.pop(shown, None)
         if known is None or known.entries != entries:
             ordered = [entry.tool for entry in sorted(entries, key=_order)]
             definitions = dialect.definitions(ordered, structured=self._structured)
             known = ToolList(view=ref(view), entries=entries, definitions=definitions)
-        kept[filter] = known
+        kept[shown] = known
         if len(kept) > MAX_FILTERS:
             kept.popitem(last=False)
         return known

@@ -114,7 +114,7 @@ class ToolServer:
         self.lifespan_state: Any = None
         self.load = CallLoad(max_calls_per_session)
         """The calls in progress."""
-        self._lists = ToolLists(structured=is_structured)
+        self._lists = ToolLists(users=upstream, structured=is_structured)
         self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
@@ -241,9 +241,7 @@ class ToolServer:
 
     def _get_session(self, ctx: Context, caller: Caller | None = None) -> McpSession:
         caller = self._identify(ctx) if caller is None else caller
-        # The newer protocol has no sessions; there only a pipe identifies a single client.
-        lists = caller.has_session
-        session = self._sessions.get(caller.key, filter=self._filter_of(caller.profile), lists_artifacts=lists)
+        session = self._sessions.open(caller, self._filter_of(caller.profile))
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             session.notify, session.peer = ctx.session.send_tool_list_changed, ctx.session
         return session
@@ -257,13 +255,14 @@ class ToolServer:
 
     def _refresh_list(self, session: McpSession) -> ToolList:
         """Return the client's list of the tools that are available now."""
-        session.tool_list = self._lists.get(session.get_registry(self._base), session.filter)
+        session.tool_list = self._lists.get(session.get_registry(self._base), session.filter, user=session.user)
         return session.tool_list
 
     async def _find_list(self, ctx: Context, is_first_page: bool) -> ToolList:  # noqa: FBT001  passed by position
         session = self._get_session(ctx)
         if self._tools_ready is not None:
             await self._tools_ready.wait()
+        await self._lists.connect(session.user)
         if self._shared is not None:
             await self._shared.join(session, self._identify(ctx).conversation, self._taint, self._base)
         # The pages of one list fit together, and only the first one looks at every tool.
@@ -326,8 +325,7 @@ class ToolServer:
         if self._shared is None:
             call = self._waiting_calls.reuse_id(conversation, call)
         else:
-            registry = session.get_registry(self._base)
-            call = await self._shared.prepare_call(session, conversation, call, registry)
+            call = await self._shared.prepare_call(session, conversation, call, session.get_registry(self._base))
         if self.load.is_stopping:
             why = "The server is shutting down. Try again later."
             return await self._build_result(ctx, session, build_refusal(call, why))
@@ -366,6 +364,7 @@ class ToolServer:
                 events=events,
                 open_gate=peer.open_gate,
                 client=peer,
+                caller=None if session.user is None else {"user": session.user},
             )
             if self._shared is not None and tool is not None and not tool.trusted:
                 await self._shared.mark_tainted(conversation)
