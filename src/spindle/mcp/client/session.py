@@ -244,7 +244,7 @@ class UpstreamSession:
         else:
             meta = mark_capabilities(capabilities) if self.is_modern else None
             begun = await self._call_plainly(
-                name, arguments, seconds=seconds, on_progress=on_progress, ask=ask, meta=meta
+                name, arguments, seconds=seconds, on_progress=on_progress, ask=ask, meta=meta, may_repeat=may_repeat
             )
         return begun if isinstance(begun, CallToolResult) else await waiter.wait(begun.task_id, begun)
 
@@ -257,6 +257,7 @@ class UpstreamSession:
         on_progress: ProgressFnT,
         ask: AnswerQuestions,
         meta: Any,
+        may_repeat: Callable[[list[Tool]], bool],
     ) -> CallToolResult | ClaimedTask:
         responses: InputResponses | None = None
         state: str | None = None
