@@ -23,6 +23,7 @@ from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
 from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
+from spindle.cli.runtime_lock import watch_lock
 from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError, UsageError
@@ -37,6 +38,7 @@ from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
+from spindle.mcp.server.tasks.settings import TaskSettings
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
 from spindle.telemetry.prometheus import CallMetrics
@@ -62,6 +64,7 @@ async def over_stdio(config: Config, profile: str | None) -> None:
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_watch_lock, runtime)
             tasks.start_soon(_lint_upstream, runtime)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
@@ -114,6 +117,7 @@ async def over_http(
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_watch_spool, runtime, spool_problems)
+            tasks.start_soon(_watch_lock, runtime)
             tasks.start_soon(_limit_spool, runtime, server)
             tasks.start_soon(_lint_upstream, runtime)
             await serve_http(
@@ -132,6 +136,11 @@ async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
     max_bytes = runtime.config.retention.max_bytes
     if max_bytes is not None:
         await limit_spool(server, runtime.spool, max_bytes=max_bytes, events=runtime.events)
+
+
+async def _watch_lock(runtime: Runtime) -> None:
+    if runtime.servers is not None:
+        await watch_lock(runtime.config, runtime.servers, print_message)
 
 
 async def _lint_upstream(runtime: Runtime) -> None:
@@ -158,7 +167,8 @@ def _print_upstream(runtime: Runtime) -> None:
     out = Output(sys.stderr)
     for each in [] if runtime.servers is None else runtime.servers.status():
         if each.state == "ready":
-            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+            held = f", {each.quarantined} in quarantine: see `spindle diff`" if each.quarantined else ""
+            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}{held}")
     sys.stderr.flush()
 
 
@@ -193,7 +203,20 @@ def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
         "spool": runtime.spool,
         "max_calls_per_session": section.max_calls_per_session,
         "max_running_per_session": section.max_running_per_session,
+        "tasks": _build_task_settings(runtime),
     }
+
+
+def _build_task_settings(runtime: Runtime) -> TaskSettings | None:
+    section = runtime.config.server
+    if not section.tasks:
+        return None
+    return TaskSettings(
+        after_seconds=section.task_after_seconds,
+        ttl_seconds=section.task_ttl_seconds,
+        journal=runtime.journal,
+        upstream=None if runtime.servers is None else runtime.servers.tasks,
+    )
 
 
 def _load_extra_server(config: Config) -> "Server[Any] | None":
@@ -285,7 +308,7 @@ async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
 def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
     servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
-    listed = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    listed = [{name: value for name, value in asdict(each).items() if value not in (None, ())} for each in servers]
     # Calls are still answered without a spool, so it does not make the gateway fail.
     spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
     status = "failing" if is_failing else "ok"

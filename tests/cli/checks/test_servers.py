@@ -1,12 +1,14 @@
 """What `spindle doctor` says about the reach of servers."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from spindle.cli import load_config
-from spindle.cli.checks.servers import check_reach, check_servers
-from spindle.mcp import ServerReach, ServerSpec
+from spindle.cli.checks.servers import check_lock, check_reach, check_servers
+from spindle.mcp import McpServers, ServerReach, ServerSpec
+from spindle.mcp.lock import WithheldDefinition
 from tests.cli.conftest import Place
 from tests.mcp.gateways import hostile
 
@@ -71,3 +73,18 @@ def test_a_started_server_shows_the_sandbox_in_force(place: Place) -> None:
     assert reach.facts["home"] == str(place.state / "servers" / "h")
     assert reach.facts["sandbox"] in {"bubblewrap", "namespaces", "landlock", "none"}
     assert (reach.facts["network"] is False) is ("network" in reach.facts["enforced"])
+
+
+def test_what_the_lock_withholds_is_a_warning_that_names_it() -> None:
+    held = tuple(WithheldDefinition(kind="tool", name=f"t{number}", reason="it is new") for number in range(7))
+    [status] = McpServers([ServerSpec(name="a", command="a")]).status()
+
+    quiet = list(check_lock(status))
+    [unlocked] = check_lock(replace(status, locked=False))
+    [withheld] = check_lock(replace(status, locked=True, quarantined=7, withheld=held))
+
+    assert quiet == []
+    assert (unlocked.status, withheld.status) == ("warning", "warning")
+    assert "'t0': it is new" in withheld.detail
+    assert "2 more" in withheld.detail
+    assert "spindle diff a" in str(withheld.fix)

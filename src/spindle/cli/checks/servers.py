@@ -1,11 +1,12 @@
 """Checks of the upstream MCP servers: each is started, and what it can reach is listed."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 import anyio
 
-from spindle import mcp
+from spindle import cli, mcp
 from spindle.addresses import mask_password
 from spindle.cli.checks.check import Check
 from spindle.cli.config.loader import Config
@@ -40,11 +41,15 @@ async def _check_servers(config: Config) -> list[Check]:
             return checks
         slowest = max(spec.start_timeout_seconds for spec in specs)
         secrets, events = build_server_secret_lookup(config), _discard_warnings()
-        async with mcp.McpServers(specs, secrets=secrets, logins=build_logins(config, specs), events=events) as servers:
+        lock, logins = cli.read_lock_policy(config), build_logins(config, specs)
+        async with mcp.McpServers(specs, secrets=secrets, logins=logins, events=events, lock=lock) as servers:
             with anyio.move_on_after(slowest + 5), suppress(RunError):  # the status has the reason
                 await servers.ready()
+                await servers.features.list_prompts()  # the lock checks prompts and resources too
+                await servers.features.list_resources()
+                await servers.features.list_resource_templates()
             for status, spec in zip(servers.status(), specs, strict=True):
-                checks += [_check_status(status, spec), check_reach(spec, status.reach)]
+                checks += [_check_status(status, spec), check_reach(spec, status.reach), *check_lock(status)]
     except SpindleError as error:
         checks.append(Check(_AREA, "servers", "failed", str(error)))
     return checks
@@ -66,6 +71,19 @@ def _check_status(status: ServerStatus, spec: ServerSpec) -> Check:
     detail = f"not ready: {status.error or 'timed out'}"
     fix = "run its command by hand; check the path, the arguments, the secrets and the folders it may read"
     return Check(_AREA, status.name, "failed" if status.required else "warning", detail, fix)
+
+
+def check_lock(status: ServerStatus) -> Iterator[Check]:
+    """Yield what the lock withholds from a server, and whether a server is missing in it."""
+    if status.locked is False:
+        detail = "not in the lock file; its definitions are not checked for changes"
+        yield Check(_AREA, f"{status.name}, lock", "warning", detail, f"`spindle lock {status.name}` adds it")
+    if status.quarantined:
+        first = "; ".join(f"{each.kind.replace('_', ' ')} {each.name!r}: {each.reason}" for each in status.withheld[:5])
+        more = f"; and {status.quarantined - 5} more" if status.quarantined > 5 else ""
+        fix = f"`spindle diff {status.name}` shows them; `spindle lock {status.name}` accepts them"
+        detail = f"{status.quarantined} in quarantine, not offered: {first}{more}"
+        yield Check(_AREA, f"{status.name}, quarantine", "warning", detail, fix)
 
 
 def check_reach(spec: ServerSpec, reach: ServerReach | None) -> Check:

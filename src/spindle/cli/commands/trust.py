@@ -110,6 +110,8 @@ def describe(config: ConfigFile, base: Path) -> Iterator[Effect]:
         yield "reads", "mcp.import", str(path)
         for name, entry in servers.items():
             yield from _describe_server(f"{path.name}: {name}", entry)
+    for name in sorted(config.mcp.model_fields_set & {"lock", "unlocked_servers"}):
+        yield "sets", f"mcp.{name}", _to_text(getattr(config.mcp, name))
     for table in sorted(config.model_fields_set - {"mcp", "profiles"}, key=_ORDER.find):
         section: ConfigSection = getattr(config, table)
         for name in sorted(section.model_fields_set):

@@ -101,6 +101,10 @@ class McpSection(ConfigSection):
     """`[mcp]`: upstream MCP servers, defined here or imported from files of desktop clients."""
 
     imports: Texts = Field(default=(), alias="import")
+    lock: Text | None = None
+    """The lock file, which must then exist; without the key, `spindle.lock` beside this file is used if it exists."""
+    unlocked_servers: Literal["offer", "quarantine"] = "offer"
+    """What happens to servers that are not in the lock: they are offered with a warning, or withheld."""
     servers: dict[Name, ServerEntry] = {}
 
 

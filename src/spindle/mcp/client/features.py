@@ -16,6 +16,7 @@ from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
 from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
+from spindle.mcp.client.feature_lock import FeatureLock
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
@@ -77,10 +78,12 @@ class UpstreamFeatures:
         services: ClientServices,
         get_headers: GetHeaders,
         on_change: FeaturesChanged,
+        lock: FeatureLock,
     ) -> None:
         self.spec = connection.spec
         self.uris = UriMapping(self.spec.name, self.spec.prefix)
-        self.is_withheld: Callable[[Kind, str], bool] = lambda _kind, _name: False
+        self.lock = lock
+        self.is_withheld: Callable[[Kind, str], bool] = lock.is_withheld
         self.declared: ServerCapabilities | None = None
         """The capabilities of the server when it was last connected; `None` before."""
         self.watch = ResourceWatch(connection)
@@ -173,6 +176,7 @@ class UpstreamFeatures:
                 raise
             # Thousands of definitions take long to sanitise.
             built = await anyio.to_thread.run_sync(self._build, entries, list(problems), abandon_on_cancel=True)
+            self.lock.apply(await anyio.to_thread.run_sync(self.lock.check, listing.kind, entries))
             self._apply(listing, *built)
 
     def _build(self, entries: Sequence[Any], problems: list[str]) -> tuple[list[Feature], list[Any], list[str]]:
@@ -298,6 +302,7 @@ class UpstreamFeatures:
             )
 
         answer: Any = await self._requests.send(send, method="resources/read", ctx=ctx)
+        self.lock.check_content(uri, getattr(answer, "contents", ()))
         self._report("read", {"uri": self._rules.clean_uri(uri)})
         return self._rules.clean_read(answer) if hasattr(answer, "contents") else self._clean_questions(answer)
 

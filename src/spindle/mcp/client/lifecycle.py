@@ -11,6 +11,8 @@ from anyio.abc import TaskGroup
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import SpindleError
 from spindle.events import Events
+from spindle.mcp.client.task_ledger import TaskLedger
+from spindle.mcp.lock.quarantine import LockPolicy, WithheldDefinition
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
@@ -125,6 +127,12 @@ class ClientServices:
     """Called when tools or the state of a server changed."""
     tokens: "UserTokens | None" = None
     """The access tokens of the user whose connection it is, for a server with OAuth."""
+    lock: LockPolicy = field(default_factory=LockPolicy)
+    """What the servers may offer."""
+    client_name: str = "spindle"
+    """The name under which this client introduces itself."""
+    tasks: TaskLedger = field(default_factory=TaskLedger)
+    """The tasks that servers run for calls."""
 
 
 class UserTokens(Protocol):
@@ -158,6 +166,12 @@ class ServerStatus:
     protocol_version: str | None = None
     reach: "ServerReach | None" = None
     """What a server over stdio can reach; `None` until it was started."""
+    locked: bool | None = None
+    """Whether the server is in the lock file; `None` without one."""
+    quarantined: int = 0
+    """Number of definitions that are withheld, because they changed or are new since the server was locked."""
+    withheld: tuple[WithheldDefinition, ...] = ()
+    """The first of them."""
 
 
 _MAX_WORDS = 500

@@ -25,7 +25,12 @@ from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.client.user_connections import add_users
+from spindle.mcp.lock.comparison import DefinitionChange
+from spindle.mcp.lock.definitions import KINDS
+from spindle.mcp.lock.lock_file import LockedServer
+from spindle.mcp.lock.quarantine import LockPolicy
 from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
@@ -45,8 +50,10 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
-    credentials that specs name; `headers` returns extra headers for a call over HTTP. `logins` has the tokens of users
-    for servers with OAuth: the user of a call is `user` of its caller, or "default" where a call has no caller.
+    credentials that specs name; `headers` returns extra headers for a call over HTTP; `tasks` keeps the tasks that
+    servers make of calls, by default in memory. With a `lock`, definitions of a locked server that changed or are new
+    are neither offered nor callable. `logins` has the tokens of users for servers with OAuth: the user of a call is
+    `user` of its caller, or "default" where a call has no caller.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -66,10 +73,15 @@ class McpServers:
         logins: "Logins | None" = None,
         events: Events | None = None,
         clock: Clock | None = None,
+        lock: LockPolicy | None = None,
+        client_name: str = "spindle",
+        tasks: TaskLedger | None = None,
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
         self._events = Events() if events is None else events
+        self.tasks = TaskLedger() if tasks is None else tasks
+        """The tasks that servers run for calls."""
         self._redactor = Redactor()
         self._listeners: dict[object, Callable[[], None]] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -80,7 +92,11 @@ class McpServers:
             resolve=self._resolve,
             headers=headers,
             changed=self._notify_listeners,
+            lock=LockPolicy() if lock is None else lock,
+            client_name=client_name,
+            tasks=self.tasks,
         )
+        self._lock = services.lock
         self._servers = [
             UpstreamServer(
                 spec,
@@ -157,6 +173,25 @@ class McpServers:
         """Return the registered tools of servers with OAuth that are those of other users."""
         return frozenset[str]().union(*(users.find_hidden(user) for users in self._by_user.values()))
 
+    async def describe(self, name: str) -> tuple[LockedServer, list[DefinitionChange]]:
+        """Return what a server offers now, for a lock file, and the definitions that cannot be locked.
+
+        Raises:
+            UnknownServerError: No server has that name.
+            UpstreamError: The server cannot be connected.
+        """
+        server = self._find(name)
+        attempt = server.connection.request_start(is_fresh=True)
+        await attempt.done.wait()
+        if attempt.connection is None:
+            raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
+        unreadable = [
+            DefinitionChange(kind=kind, name=each, type="unreadable", problem=problem)
+            for kind in KINDS
+            for each, problem in server.guard.get_listing(kind).problems.items()
+        ]
+        return await server.describe(), unreadable
+
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
         return [server.status() for server in self._servers]
@@ -195,6 +230,19 @@ class McpServers:
             connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
+
+    @property
+    def lock(self) -> LockPolicy:
+        """The lock in force."""
+        return self._lock
+
+    async def apply_lock(self, policy: LockPolicy) -> None:
+        """Use another lock from now on; the latest listings are checked against it at once."""
+        self._lock = policy
+        for server in self._servers:
+            server.guard.policy = policy
+        for server in self._servers:
+            await server.recheck()
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it again.

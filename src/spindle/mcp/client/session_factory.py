@@ -52,7 +52,7 @@ class SessionFactory:
         self._warn = warn
         self._home = ServerHome(spec.home, server=spec.name)
         self._confinement: ServerConfinement | None = None
-        self._told: tuple[str, ...] = ()
+        self._reported_notes: tuple[str, ...] = ()
         self._has_warned = False
         self._is_older = False
         """Whether the server has turned out to have only the older HTTP transport."""
@@ -91,7 +91,8 @@ class SessionFactory:
             can_sample=self._spec.sampling,
             can_list_roots=self._spec.roots,
         )
-        opened = open_session(link, hooks, seconds=self._spec.start_timeout_seconds)
+        seconds, name = self._spec.start_timeout_seconds, self._services.client_name
+        opened = open_session(link, hooks, seconds=seconds, client_name=name)
         session = await stack.enter_async_context(opened)
         self._warn_of_reach()
         await negotiate(session)
@@ -112,9 +113,9 @@ class SessionFactory:
     def _warn_of_reach(self) -> None:
         """Emit a warning if the server is not confined as its spec says; a `sandbox` of "none" is its own choice."""
         reach = self.reach
-        if reach is None or reach.sandbox == "off" or reach.notes == self._told:
+        if reach is None or reach.sandbox == "off" or reach.notes == self._reported_notes:
             return
-        self._told = reach.notes
+        self._reported_notes = reach.notes
         said = "; ".join(reach.notes)
         self._warn(f"runs without a sandbox: {said}" if not reach.is_confined else f"in its sandbox: {said}")
 

@@ -11,6 +11,7 @@ from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.definition_extras import collect_extras
 from spindle.mcp.client.resource_uris import UriMapping
+from spindle.mcp.lock.quarantine import CheckedListing, DefinitionGuard
 from spindle.mcp.spec import ServerSpec
 from spindle.mcp.tool_settings import get_tool_settings, list_unknown
 from spindle.text import escape_invisible, to_printable
@@ -222,6 +223,11 @@ def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> Jso
     return {key: value for key, value in about.items() if value is not None}
 
 
+def to_definition(foreign: "ForeignTool") -> JsonObject:
+    """Return a definition as its server listed it."""
+    return foreign.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
 def quote_name(name: str) -> str:
     """Quote a server-provided name for a warning."""
     return repr(to_printable(escape_invisible(name), _MAX_NAME))
@@ -237,6 +243,11 @@ class _Candidate:
     problem: str | None = None
     """Why it is not offered."""
 
+    @property
+    def was_withheld(self) -> bool:
+        """Whether the lock withheld it, so that it was not converted."""
+        return self.tool is None and self.problem is None
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedListing:
@@ -245,13 +256,16 @@ class PreparedListing:
     candidates: dict[str, _Candidate]
     refused: dict[str, str]
     warnings: list[str]
+    checked: CheckedListing | None = None
+    """What the lock says; `None` if the listing was checked before."""
 
 
 class ServerTools:
     """The registered tools of one server."""
 
-    def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn) -> None:
+    def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn, guard: DefinitionGuard) -> None:
         self._spec = spec
+        self._guard = guard
         self._registry = registry
         self._warn = warn
         self._known: dict[str, _Candidate] = {}
@@ -269,14 +283,18 @@ class ServerTools:
 
     def prepare(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool", Warn], Tool]) -> PreparedListing:
         """Convert what is new or changed in a listing; changes nothing, so it may run in a thread."""
+        checked = self._guard.check("tool", [to_definition(each) for each in foreign])
         wanted, refused = self._select_tools(foreign)
         warnings: list[str] = []
         known = self._known
         candidates: dict[str, _Candidate] = {}
         for bare, each in wanted.items():
             listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
+            if checked.is_withheld(bare):
+                candidates[bare] = _Candidate(listed, None)
+                continue
             row = known.get(bare)
-            if row is not None and row.listed == listed:
+            if row is not None and row.listed == listed and not row.was_withheld:
                 candidates[bare] = row
                 continue
             try:
@@ -284,11 +302,13 @@ class ServerTools:
             except InvalidToolError as error:
                 problem = f"its tool {quote_name(bare)} is left out: {error}"
                 candidates[bare] = _Candidate(listed, None, problem)
-        return PreparedListing(candidates, refused, warnings)
+        return PreparedListing(candidates, refused, warnings, checked)
 
     def apply(self, prepared: PreparedListing) -> bool:
         """Register the changes of a listing; return whether there were any."""
         refused, changed = dict(prepared.refused), False
+        if prepared.checked is not None:
+            self._guard.apply(prepared.checked)
         for bare in [bare for bare in self._registered if bare not in prepared.candidates]:
             self._registry.unregister(self._registered.pop(bare).name)
             changed = True
@@ -351,6 +371,6 @@ class ServerTools:
 
     def _warn_rejected(self, refused: dict[str, str]) -> None:
         for key, problem in refused.items():
-            if self._rejected.get(key) != problem:
+            if problem and self._rejected.get(key) != problem:  # the guard reports what it withholds
                 self._warn(problem)
         self._rejected = refused
