@@ -5,7 +5,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spindle.mcp.client.tools import PreparedListing, full_name
+from spindle.calls import Err, Ok
+from spindle.mcp.client.lifecycle import ServerStatus
+from spindle.mcp.client.tools import PreparedListing, UpstreamCall, full_name
 from spindle.mcp.spec import ServerSpec
 
 if TYPE_CHECKING:
@@ -26,6 +28,18 @@ class ListedServer(Protocol):
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes."""
+        ...
+
+
+class CallsByUser(Protocol):
+    """Sends each call over the connection of its user, for a server with OAuth."""
+
+    async def call(self, wanted: UpstreamCall) -> Ok | Err:
+        """Send a call and return its result."""
+        ...
+
+    def status(self, *, tools: int) -> ServerStatus:
+        """Return the status of the server."""
         ...
 
 
