@@ -57,12 +57,17 @@ class Attack:
         self.journal = folder / "journal.sqlite"
         self.sinks: list[str] = []
         self.warnings: list[Any] = []
+        # The servers write down their calls, which a sandbox would not let them do.
         args = (kind, "--day", str(self.day), "--canary", self.canary, "--log", str(self.log))
         self.spec = ServerSpec(
-            name="notes", command=PROGRAM[0], args=(*PROGRAM[1:], *args), env_secrets={"CANARY_SECRET": "TOKEN"}
+            name="notes",
+            command=PROGRAM[0],
+            args=(*PROGRAM[1:], *args),
+            env_secrets={"CANARY_SECRET": "TOKEN"},
+            sandbox="none",
         )
         mail = (*PROGRAM[1:], "changed", "--log", str(self.mail_log))
-        self.mail = ServerSpec(name="mail", command=PROGRAM[0], args=mail)
+        self.mail = ServerSpec(name="mail", command=PROGRAM[0], args=mail, sandbox="none")
 
     async def survey(self) -> ServerSurvey:
         [found] = await survey_servers([self.spec], secrets=lambda _: self.secret, events=self.watch())
@@ -249,7 +254,7 @@ def test_six_poisoned_servers_behind_one_gateway(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CANARY_SECRET", secret)
     monkeypatch.setenv("GATEWAY_TOKEN", token)
     args, given = ["--day", str(tmp_path / "day"), "--canary", canary], {"CANARY_SECRET": "CANARY_SECRET"}
-    tables = [entry(kind, [*PROGRAM, kind, *args], env_secrets=given) for kind in QUARANTINED]
+    tables = [entry(kind, [*PROGRAM, kind, *args], env_secrets=given, sandbox="none") for kind in QUARANTINED]
     config = "\n".join([*tables, '[profiles.all]\ntoken_env = "GATEWAY_TOKEN"\n'])
     (tmp_path / "spindle.toml").write_text(config)
 
