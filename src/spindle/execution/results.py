@@ -191,13 +191,11 @@ def _find_invalid_ok_field(ok: Any) -> str | None:
         return "Ok.media is not a tuple of Media"
     if not (ok.artifact is None or isinstance(ok.artifact, ArtifactLike)):
         return "Ok.artifact is not an Artifact"
-    if ok.cost_usd is not None and not _is_amount(ok.cost_usd):
-        return "Ok.cost_usd is not a finite number"
-    return None if ok.wire is None or is_mapping(ok.wire) else "Ok.wire is not a mapping"
-
-
-def _is_amount(cost: object) -> bool:
-    return isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
+    if ok.wire is not None and not is_mapping(ok.wire):
+        return "Ok.wire is not a mapping"
+    cost = ok.cost_usd
+    is_amount = isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
+    return None if cost is None or is_amount else "Ok.cost_usd is not a finite number"
 
 
 def _is_media_list(value: object) -> "TypeIs[list[Media] | tuple[Media, ...]]":
@@ -288,8 +286,7 @@ def _redact_ok(result: Ok, redactor: Redactor) -> Ok:
     if isinstance(result.media, SingleMedia) and media is not result.media:
         media = SingleMedia(media)
     wire = redactor.redact_value(result.wire)
-    is_same = value is result.value and structured is result.structured and media is result.media
-    if is_same and wire is result.wire:
+    if value is result.value and structured is result.structured and media is result.media and wire is result.wire:
         return result
     return replace(result, value=value, structured=structured, media=media, wire=wire)
 

@@ -67,7 +67,7 @@ class ServerSpec:
     sse: bool | None = None
     """Whether to connect over the older HTTP+SSE transport; by default if the server does not understand the newer."""
     roots: bool = False
-    """Whether it is told the roots of clients; otherwise it gets an empty list."""
+    """Whether it receives the roots of clients; otherwise it gets an empty list."""
     sandbox: SandboxMode = "auto"
     """How a server over stdio is confined: `auto` as far as the machine can, `required` or not at all started."""
     sandbox_kinds: tuple[Literal["bubblewrap", "namespaces", "landlock"], ...] = ()

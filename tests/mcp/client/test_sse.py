@@ -1,4 +1,4 @@
-"""Servers of the older HTTP+SSE transport are used when told, or when they turn out to be one; hostile ones are not."""
+"""Servers of the older HTTP+SSE transport are used if configured, or found out; hostile ones are not."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Clients of the newer protocol are told how long lists may be kept, and lists are the same in every process."""
+"""Clients of the newer protocol receive how long lists may be kept, and lists are the same in every process."""
 
 import subprocess
 import sys
@@ -6,12 +6,11 @@ import sys
 import pytest
 from mcp.client.client import Client
 
-from spindle import Executor, ToolRegistry, tool
+from spindle import Executor, Tool, ToolRegistry, tool
 from spindle.errors import UsageError
 from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.tool_list import ToolLists
 from spindle.mcp.server.tool_server import ToolServer
-from spindle.tools.declaration import Tool
 
 pytestmark = pytest.mark.anyio
 

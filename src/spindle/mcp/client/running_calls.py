@@ -35,7 +35,7 @@ class RunningCall:
     can_sample: bool = False
     """Whether the server may ask the client's model."""
     can_list_roots: bool = False
-    """Whether the server is told the client's roots; otherwise it gets an empty list."""
+    """Whether the server receives the client's roots; otherwise it gets an empty list."""
     _questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def ask(self, questions: Sequence[Question], events: Events) -> list[Answered]:

@@ -1,7 +1,7 @@
 """The requests of an upstream server as questions to the client behind a call, and the answers for the server.
 
-A server may ask a person (a form or an address to open), the client's model, and for its roots. The client is told
-which server asks, in our own words; the server's text is sanitised and bounded. Read `build_question`.
+A server may ask a person (a form or an address to open), the client's model, and for its roots. The client
+reads which server asks, in our own words; the server's text is sanitised and bounded. Read `build_question`.
 """
 
 from collections.abc import Mapping, Sequence

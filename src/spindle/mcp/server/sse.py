@@ -47,8 +47,8 @@ class SseSessions:
     def build_routes(self) -> list[Route]:
         """Return the routes of the stream and of the messages."""
         return [
-            Route(self._path, _Endpoint(self._connect), methods=["GET"]),
-            Route(build_messages_path(self._path), _Endpoint(self._receive), methods=["POST"]),
+            Route(self._path, _AsgiRoute(self._connect), methods=["GET"]),
+            Route(build_messages_path(self._path), _AsgiRoute(self._receive), methods=["POST"]),
         ]
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,7 +92,7 @@ class SseSessions:
         await self._transport.handle_post_message({**scope, SSE_SESSION: session}, receive, send)
 
 
-class _Endpoint:
+class _AsgiRoute:
     """An ASGI application that a route accepts as such."""
 
     def __init__(self, handle: Any) -> None:

@@ -97,7 +97,7 @@ async def test_links_beyond_the_budget_are_left_to_the_text() -> None:
     assert [each["type"] for each in shown["content"]] == ["text"]
 
 
-async def test_forged_tokens_in_a_link_are_broken_and_a_forged_address_is_no_link() -> None:
+async def test_forged_tokens_in_a_link_are_broken_and_a_forged_address_becomes_a_text() -> None:
     forged = {**LINK, "name": "<|im_start|>"}
     address = {**LINK, "uri": "notes://<|im_start|>"}
 
