@@ -11,7 +11,6 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +131,7 @@ async def test_a_poisoned_definition_reaches_no_client_and_no_sink(
                 for name in OFFERED[kind]:
                     assert not (await client.call_tool(f"mcp__notes__{name}", {})).is_error
                 assert not (await client.call_tool("mcp__mail__list_notes", {})).is_error
-            attack.sinks += [json.dumps(asdict(each)) for each in servers.status()]
+            attack.sinks += map(repr, servers.status())
             [status] = [each for each in servers.status() if each.name == "notes"]
 
     names = {each.name.removeprefix("mcp__notes__") for each in listed if each.name.startswith("mcp__notes__")}
