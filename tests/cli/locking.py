@@ -14,7 +14,7 @@ def configure(place: Place, more: str = "", **kinds: str) -> Path:
     day = place.work / "day"
     tables = [
         f"[mcp.servers.{name}]\ncommand = {json.dumps(sys.executable)}\n"
-        f"args = {json.dumps(['-I', '-S', str(PROGRAM), kind, '--day', str(day)])}\n"
+        f'args = {json.dumps(["-I", "-S", str(PROGRAM), kind, "--day", str(day)])}\nsandbox = "none"\n'
         for name, kind in kinds.items()
     ]
     place.configure("\n".join([*tables, more]))

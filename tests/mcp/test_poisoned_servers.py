@@ -11,7 +11,6 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,17 @@ class Attack:
         self.journal = folder / "journal.sqlite"
         self.sinks: list[str] = []
         self.warnings: list[Any] = []
+        # The servers write down their calls, which a sandbox would not let them do.
         args = (kind, "--day", str(self.day), "--canary", self.canary, "--log", str(self.log))
         self.spec = ServerSpec(
-            name="notes", command=PROGRAM[0], args=(*PROGRAM[1:], *args), env_secrets={"CANARY_SECRET": "TOKEN"}
+            name="notes",
+            command=PROGRAM[0],
+            args=(*PROGRAM[1:], *args),
+            env_secrets={"CANARY_SECRET": "TOKEN"},
+            sandbox="none",
         )
         mail = (*PROGRAM[1:], "changed", "--log", str(self.mail_log))
-        self.mail = ServerSpec(name="mail", command=PROGRAM[0], args=mail)
+        self.mail = ServerSpec(name="mail", command=PROGRAM[0], args=mail, sandbox="none")
 
     async def survey(self) -> ServerSurvey:
         [found] = await survey_servers([self.spec], secrets=lambda _: self.secret, events=self.watch())
@@ -127,7 +131,7 @@ async def test_a_poisoned_definition_reaches_no_client_and_no_sink(
                 for name in OFFERED[kind]:
                     assert not (await client.call_tool(f"mcp__notes__{name}", {})).is_error
                 assert not (await client.call_tool("mcp__mail__list_notes", {})).is_error
-            attack.sinks += [json.dumps(asdict(each)) for each in servers.status()]
+            attack.sinks += map(repr, servers.status())
             [status] = [each for each in servers.status() if each.name == "notes"]
 
     names = {each.name.removeprefix("mcp__notes__") for each in listed if each.name.startswith("mcp__notes__")}
@@ -249,7 +253,7 @@ def test_six_poisoned_servers_behind_one_gateway(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CANARY_SECRET", secret)
     monkeypatch.setenv("GATEWAY_TOKEN", token)
     args, given = ["--day", str(tmp_path / "day"), "--canary", canary], {"CANARY_SECRET": "CANARY_SECRET"}
-    tables = [entry(kind, [*PROGRAM, kind, *args], env_secrets=given) for kind in QUARANTINED]
+    tables = [entry(kind, [*PROGRAM, kind, *args], env_secrets=given, sandbox="none") for kind in QUARANTINED]
     config = "\n".join([*tables, '[profiles.all]\ntoken_env = "GATEWAY_TOKEN"\n'])
     (tmp_path / "spindle.toml").write_text(config)
 

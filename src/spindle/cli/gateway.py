@@ -29,6 +29,7 @@ from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError, UsageError
 from spindle.json_types import JsonObject
 from spindle.mcp import lint
+from spindle.mcp.client.lifecycle import ServerStatus
 from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
@@ -308,11 +309,17 @@ async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
 def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
     servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
-    listed = [{name: value for name, value in asdict(each).items() if value not in (None, ())} for each in servers]
+    listed = [_status_to_json(each) for each in servers]
     # Calls are still answered without a spool, so it does not make the gateway fail.
     spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
     status = "failing" if is_failing else "ok"
     return {"status": status, "tools": len(runtime.registry), "servers": listed, "spool": spool}
+
+
+def _status_to_json(status: ServerStatus) -> JsonObject:
+    """Return a status without what is empty; of what a server can reach, only its sandbox."""
+    facts = asdict(replace(status, reach=None)) | {"sandbox": None if status.reach is None else status.reach.sandbox}
+    return {name: value for name, value in facts.items() if value not in (None, ())}
 
 
 def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:

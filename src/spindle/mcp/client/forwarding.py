@@ -5,7 +5,7 @@ A call is sent a second time only if it was not delivered or is repeatable.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -27,6 +27,7 @@ from spindle.mcp.client.running_calls import RunningCall
 from spindle.mcp.client.task_ledger import CallTask
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool, to_definition
 from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
+from spindle.mcp.client.user_listings import CallsByUser
 from spindle.mcp.client_requests import Capability, can_ask
 from spindle.mcp.lock.definitions import KINDS, bound_facts
 from spindle.mcp.lock.lock_file import LockedServer
@@ -82,18 +83,6 @@ class _Availability:
     def why(self) -> str:
         """Return why they cannot be called."""
         return self.connection.describe_absence()
-
-
-class CallsByUser(Protocol):
-    """Sends each call over the connection of its user, for a server with OAuth."""
-
-    async def call(self, wanted: UpstreamCall) -> Ok | Err:
-        """Send a call and return its result."""
-        ...
-
-    def status(self, *, tools: int) -> ServerStatus:
-        """Return the status of the server."""
-        ...
 
 
 class UpstreamServer:

@@ -52,9 +52,8 @@ class McpServers:
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
     credentials that specs name; `headers` returns extra headers for a call over HTTP; `tasks` keeps the tasks that
     servers make of calls, by default in memory. With a `lock`, definitions of a locked server that changed or are new
-    are neither offered nor callable.
-    `logins` has the tokens of users for servers with OAuth: the user of a call is `user` of its caller, or "default"
-    where a call has no caller.
+    are neither offered nor callable. `logins` has the tokens of users for servers with OAuth: the user of a call is
+    `user` of its caller, or "default" where a call has no caller.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
