@@ -27,7 +27,7 @@ class Target:
     url: str
     headers: dict[str, str] = field(default_factory=dict[str, str])
     folder: Path
-    """Where the servers keep what they saw, and read what they are told."""
+    """Where the servers keep what they saw, and read what they shall do."""
     secret: str = ""
     """The credential of the client, which no server may see."""
     restart_server: Callable[[], Awaitable[None]]
@@ -35,7 +35,7 @@ class Target:
 
 @dataclass
 class Session:
-    """A connected client: what it was asked and told."""
+    """A connected client: what its user was asked, and the progress it saw."""
 
     client: Client
     target: Target

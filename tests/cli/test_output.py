@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from spindle.cli.output import (
     Branch,
     Output,
     escape_controls,
+    fit_columns,
     format_age,
     format_bytes,
     format_duration,
@@ -278,3 +280,52 @@ def test_a_size_has_the_unit_that_reads_best(count: int, text: str) -> None:
 )
 def test_an_age_is_rough(seconds: float, text: str) -> None:
     assert format_age(1000 - seconds, 1000) == text
+
+
+ENTRIES = [
+    ["2026-11-17", "mcp__files__read_file", "ok", "Read a text file, or some of its lines, and return it whole."],
+    ["2026-11-16", "漢字" * 20, "needs approval", "line one\nline two\t\x1b[2J"],
+    ["2026-11-15", "x", "", ""],
+]
+
+
+@pytest.mark.parametrize("width", [1, 10, 40, 60, 80, 120, 200])
+def test_entries_take_one_line_each_and_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO()
+
+    Output(stream, is_tty=True, width=width).entries(["time", "call", "how", "what"], ENTRIES, droppable=(2, 0))
+
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    assert len(lines) == 1 + len(ENTRIES)
+    assert max(map(cell_len, lines)) <= width
+    assert ("2026-11-17" in lines[1]) == (width >= 120)
+    if width == 200:
+        assert lines[1].endswith("return it whole.")
+
+
+def test_entries_in_a_pipe_are_complete_and_separated_by_tabs() -> None:
+    stream = io.StringIO()
+
+    Output(stream, is_tty=False).entries(["time", "call", "how", "what"], ENTRIES, ["cyan"], droppable=(2, 0))
+
+    head, *rows = [line.split("\t") for line in stream.getvalue().splitlines()]
+    assert head == ["time", "call", "how", "what"]
+    assert rows[0] == ENTRIES[0]
+    assert rows[1][1:] == ["漢字" * 20, "needs approval", "line one line two \\x1b[2J"]
+    assert rows[2] == ["2026-11-15", "x"]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=6), st.integers(1, 300), st.data())
+def test_columns_fit_and_the_first_ones_are_dropped_first(natural: list[int], width: int, data: st.DataObject) -> None:
+    droppable = data.draw(st.permutations(range(len(natural) - 1)))
+
+    shown = fit_columns(natural, width, droppable)
+
+    last = len(natural) - 1
+    assert last in shown
+    assert all(size <= max(1, natural[column]) for column, size in shown.items())
+    dropped = [column for column in droppable if column not in shown]
+    assert dropped == list(droppable[: len(dropped)])
+    if set(shown) == {last}:
+        assert shown[last] <= max(1, width)

@@ -5,11 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spindle import Tool, ToolRegistry
 from spindle.cli.config import load_config
-from spindle.cli.runtime_servers import UpstreamToolSync, build_backends, build_server_secret_lookup, build_specs
+from spindle.cli.runtime_servers import (
+    UpstreamToolSync,
+    build_backends,
+    build_server_secret_lookup,
+    build_specs,
+    get_server_home,
+)
 from spindle.errors import InvalidConfigError
+from spindle.mcp import ToolSettings
 
 
 def answer(args: Any, ctx: Any, meta: Any) -> str:
@@ -91,6 +100,45 @@ def test_a_spec_has_what_the_file_says(tmp_path: Path) -> None:
 
     assert (spec.name, spec.command, spec.args, spec.required, spec.tools) == ("a", "x", ("1",), True, ("t",))
     assert dict(spec.env_secrets) == {"K": "KEY"}
+
+
+def test_a_sandbox_has_its_folders_relative_to_the_file_and_a_home_in_the_state_folder(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(
+        '[mcp.servers.a]\ncommand = "x"\nsandbox = "required"\nread = ["docs", "~/x", "${PLACE}"]\nwrite = ["../w"]\n'
+        "network = false\nmax_processes = 8\nmax_memory_bytes = 1000\nmax_cpu_seconds = 5\n"
+    )
+
+    [spec] = build_specs(load_config(path, state=tmp_path / "state", environ={"HOME": "/h", "PLACE": "/p"}))
+
+    assert spec.read == (str(tmp_path / "docs"), str(Path("~/x").expanduser()), "/p")
+    assert spec.write == (str(tmp_path.parent / "w"),)
+    assert (spec.sandbox, spec.network, spec.home) == ("required", False, str(tmp_path / "state" / "servers" / "a"))
+    assert (spec.max_processes, spec.max_memory_bytes, spec.max_cpu_seconds) == (8, 1000, 5)
+
+
+def test_a_table_of_tools_is_settings_by_tool(tmp_path: Path) -> None:
+    path = tmp_path / "spindle.toml"
+    path.write_text(
+        '[mcp.servers.a]\ncommand = "x"\n[mcp.servers.a.tools."*"]\nhidden = true\n'
+        "[mcp.servers.a.tools.echo]\nhidden = false\nrequires_approval = true\ntimeout_seconds = 5\n"
+    )
+
+    [spec] = build_specs(load_config(path, environ={"HOME": str(tmp_path)}))
+
+    assert spec.tools is None
+    assert spec.tool_settings == {
+        "*": ToolSettings(hidden=True),
+        "echo": ToolSettings(hidden=False, requires_approval=True, timeout_seconds=5),
+    }
+
+
+@given(st.lists(st.text(max_size=60), unique=True, max_size=8))
+def test_homes_of_servers_are_folders_of_the_state_folder_and_never_shared(names: list[str]) -> None:
+    homes = [get_server_home(Path("/state"), name) for name in [*names, "a", "A", "a-b", "a b", "..", "a/../b"]]
+
+    assert len({str(home).lower() for home in homes}) == len({*names, "a", "A", "a-b", "a b", "..", "a/../b"})
+    assert all(home.parent == Path("/state/servers") and home.name not in {".", ".."} for home in homes)
 
 
 def test_an_invalid_server_spec_is_a_problem_of_its_key(tmp_path: Path) -> None:

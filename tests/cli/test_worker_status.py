@@ -55,9 +55,9 @@ async def test_metrics_have_every_outcome() -> None:
         line, body = await fetch(port, b"GET /metrics HTTP/1.1\r\n\r\n")
 
     assert line == "HTTP/1.1 200 OK"
-    assert body == build_metrics(stats)
-    assert 'spindle_worker_calls_total{code="ok"} 5' in body.splitlines()
-    assert "spindle_worker_takeovers_total 3" in body.splitlines()
+    assert body == build_metrics(stats).decode()
+    assert 'spindle_worker_calls_total{code="ok"} 5.0' in body.splitlines()
+    assert "spindle_worker_takeovers_total 3.0" in body.splitlines()
 
 
 @pytest.mark.parametrize("request_line", [b"GET /other HTTP/1.1\r\n", b"POST /health HTTP/1.1\r\n", b"\xff\xfe\r\n"])

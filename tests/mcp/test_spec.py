@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.errors import InvalidServerSpecError
+from spindle.mcp import ToolSettings
 from spindle.mcp.spec import ServerSpec
 
 
@@ -56,6 +57,16 @@ def test_a_command_or_an_address_is_enough() -> None:
         ({"command": "x", "max_result_chars": 0}, "max_result_chars"),
         ({"command": "x", "required": "yes"}, "required"),
         ({"command": "x", "tools": "ok"}, "tools"),
+        ({"command": "x", "tool_settings": {"a": {"hidden": True}}}, "tool_settings"),
+        ({"command": "x", "tools": ["a"], "tool_settings": {"a": ToolSettings(hidden=True)}}, "tool_settings"),
+        ({"command": "x", "sandbox": "maybe"}, "sandbox"),
+        ({"command": "x", "read": "/x"}, "read"),
+        ({"command": "x", "network": "off"}, "network"),
+        ({"command": "x", "home": ""}, "home"),
+        ({"command": "x", "max_processes": 0}, "max_processes"),
+        ({"command": "x", "max_memory_bytes": 1.5}, "max_memory_bytes"),
+        ({"url": "http://h/", "write": ["/x"]}, "write"),
+        ({"url": "http://h/", "max_cpu_seconds": 1}, "max_cpu_seconds"),
     ],
     ids=str,
 )

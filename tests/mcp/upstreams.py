@@ -21,12 +21,14 @@ IN_TIME = 60
 
 
 def everything(name: str = "e", **more: Any) -> ServerSpec:
-    """The server written with the SDK, over stdio."""
+    """The server written with the SDK, over stdio; without a sandbox, which takes time to start, unless it is asked."""
+    more.setdefault("sandbox", "none")
     return ServerSpec(name=name, command=sys.executable, args=(str(SERVERS / "everything.py"), "stdio"), **more)
 
 
 def hostile(*flags: str, name: str = "h", log: Path | None = None, **more: Any) -> ServerSpec:
     """The server that does what no server should."""
+    more.setdefault("sandbox", "none")
     noted = () if log is None else ("--log", str(log))
     args = ("-I", "-S", str(SERVERS / "hostile.py"), *noted, *flags)
     return ServerSpec(name=name, command=sys.executable, args=args, **more)

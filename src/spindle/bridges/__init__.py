@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spindle.bridges.dialects import ALL as ALL
     from spindle.bridges.dialects import Dialect as Dialect
     from spindle.bridges.model_callback import Retries as Retries
+    from spindle.bridges.price import price_tool as price_tool
     from spindle.bridges.provider_limits import Rules as Rules
     from spindle.bridges.schema_lowering.lowering import Lowered as Lowered
     from spindle.bridges.schema_lowering.lowering import lower as lower

@@ -139,6 +139,16 @@ def build(
     return Definitions(dialect, listed, names, {each.name: each for each in listed})
 
 
+def build_one(dialect: Dialect, tool: Tool, wrap: Wrap, *, strict: bool = False) -> WireDefinition:
+    """Build the definition of one tool, whether or not it is available now.
+
+    Raises:
+        CannotLowerError: Its schema cannot be expressed in the dialect.
+    """
+    key = (dialect.name, strict, wrap)
+    return _cache.get(tool, {}).get(key) or _build_definition(dialect, tool, key)
+
+
 def _select_tools(tools: ToolRegistry | Iterable[Tool], filter: ToolFilter | None, events: Events | None) -> list[Tool]:
     registry = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
     return [entry.tool for entry in registry.visible_entries(filter, events=events)]

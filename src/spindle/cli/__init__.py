@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from spindle.cli.runtime_apis import register_apis as register_apis
     from spindle.cli.runtime_engine import check_engine as check_engine
     from spindle.cli.runtime_engine import open_engine as open_engine
+    from spindle.cli.runtime_lock import read_lock_policy as read_lock_policy
 else:
     __getattr__, __dir__ = open_door(__name__)

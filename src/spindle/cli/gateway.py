@@ -19,13 +19,16 @@ from mcp.server.lowlevel import Server
 from spindle import execution, telemetry
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
-from spindle.cli.options import ConfigOptions
+from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
+from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
 from spindle.cli.output import Output, print_message
 from spindle.cli.runtime import Runtime, open_runtime
+from spindle.cli.runtime_lock import watch_lock
 from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
 from spindle.errors import UpstreamRequiredError
 from spindle.json_types import JsonObject
+from spindle.mcp import lint
 from spindle.mcp.server.cache_hints import check_scope
 from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
@@ -36,6 +39,7 @@ from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
+from spindle.telemetry.prometheus import CallMetrics
 from spindle.tools.filters import ToolFilter
 from spindle.trust.labels import SinkPolicy
 
@@ -58,6 +62,8 @@ async def over_stdio(config: Config, profile: str | None) -> None:
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_watch_lock, runtime)
+            tasks.start_soon(_lint_upstream, runtime)
             await serve_stdio(server, stop_seconds=config.server.stop_seconds)
             tasks.cancel_scope.cancel()
 
@@ -83,8 +89,9 @@ async def over_http(
     check_scope(section.cache_scope, has_tokens=bool(http.tokens))
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(bind_socket(http))
+        calls = build_call_metrics(config)
         runtime = await stack.enter_async_context(
-            open_runtime(config, interceptors=_observers(), wait_for_servers=False)
+            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False)
         )
         ready, options = anyio.Event(), _server_options(runtime, profile)
         shared = build_shared(runtime)
@@ -92,13 +99,23 @@ async def over_http(
             runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
         )
         spool_problems: list[str] = []
-        app = http_app(server, http, health=lambda: _health(runtime, spool_problems), shared=shared)
+        page = GatewayMetrics(runtime=runtime, calls=calls)
+        app = http_app(
+            server,
+            http,
+            health=lambda: _health(runtime, spool_problems),
+            shared=shared,
+            metrics=(lambda: page.answer(server)) if section.metrics else None,
+            refusals=page.refusals,
+        )
         if shared is not None:
             await stack.enter_async_context(shared.replica.open())
         async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
             tasks.start_soon(_start_upstream, runtime, ready)
             tasks.start_soon(_watch_spool, runtime, spool_problems)
+            tasks.start_soon(_watch_lock, runtime)
             tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_lint_upstream, runtime)
             await serve_http(
                 server,
                 app,
@@ -115,6 +132,17 @@ async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
     max_bytes = runtime.config.retention.max_bytes
     if max_bytes is not None:
         await limit_spool(server, runtime.spool, max_bytes=max_bytes, events=runtime.events)
+
+
+async def _watch_lock(runtime: Runtime) -> None:
+    if runtime.servers is not None:
+        await watch_lock(runtime.config, runtime.servers, print_message)
+
+
+async def _lint_upstream(runtime: Runtime) -> None:
+    """Warn of poisoned definitions of upstream servers; `spindle.lock` is what withholds them."""
+    if runtime.servers is not None:
+        await lint.watch_poison(runtime.servers, runtime.events, ignore=runtime.config.lint.ignore)
 
 
 async def _start_upstream(runtime: Runtime, ready: anyio.Event) -> None:
@@ -135,7 +163,8 @@ def _print_upstream(runtime: Runtime) -> None:
     out = Output(sys.stderr)
     for each in [] if runtime.servers is None else runtime.servers.status():
         if each.state == "ready":
-            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}")
+            held = f", {each.quarantined} in quarantine: see `spindle diff`" if each.quarantined else ""
+            out.line(("✓", "green"), f" {each.name}: {each.tools} tool{'' if each.tools == 1 else 's'}{held}")
     sys.stderr.flush()
 
 
@@ -185,10 +214,11 @@ def _load_extra_server(config: Config) -> "Server[Any] | None":
     return cast("Server[Any]", value)
 
 
-def _observers() -> Sequence[Any]:
+def _observers(calls: CallMetrics | None = None) -> Sequence[Any]:
+    counting = () if calls is None else (calls,)
     if find_spec("opentelemetry") is None:
-        return (log_calls(),)
-    return (telemetry.telemetry(), log_calls())
+        return (*counting, log_calls())
+    return (telemetry.telemetry(), *counting, log_calls())
 
 
 def _resolve(config: Config, path: str | None) -> str | None:
@@ -240,7 +270,7 @@ async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
 def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
     servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
-    listed = [{name: value for name, value in asdict(each).items() if value is not None} for each in servers]
+    listed = [{name: value for name, value in asdict(each).items() if value not in (None, ())} for each in servers]
     # Calls are still answered without a spool, so it does not make the gateway fail.
     spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
     status = "failing" if is_failing else "ok"
@@ -249,7 +279,7 @@ def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
 
 def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
     out, has_token = Output(sys.stderr), bool(http.tokens)
-    own, chosen = _own_command(), _config_arguments(where)
+    own, chosen = find_own_command(), list_config_arguments(where)
     # A client starts the command in another folder, where it would not find this configuration.
     named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
     entry: JsonObject = {"type": "http", "url": address}
@@ -290,17 +320,3 @@ def _print_stopping(running_calls: int, seconds: float) -> None:
     if running_calls:
         calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
         print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
-
-
-def _own_command() -> str:
-    """Return the path of the `spindle` command, for clients with another PATH."""
-    beside = Path(sys.executable).with_name("spindle")
-    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
-
-
-def _config_arguments(where: ConfigOptions) -> list[str]:
-    """Return the options that select the same configuration in another command."""
-    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
-    options.append(("--state", where.state))
-    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
-    return [*paths, "--kit"] if where.kit else paths

@@ -296,7 +296,8 @@ def _is_object(word: str) -> bool:
 def wants_json(tokens: Sequence[str]) -> bool:
     """Return whether JSON output is requested, so that errors are printed as JSON too."""
     if tokens[:1] != ["call"]:
-        return "--json" in tokens
+        own = tokens[: tokens.index("--")] if "--" in tokens else tokens  # the rest is the command of a server
+        return "--json" in own
     words = [*tokens, *map("=".join, pairwise(tokens))]
     return not {"--output=json", "-o=json", "-ojson"}.isdisjoint(words)
 

@@ -1,5 +1,7 @@
 """Options shared by most commands, and lookups by name."""
 
+import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +73,20 @@ DEFAULT_CONFIG_OPTIONS = ConfigOptions()
 def choose_engine(config: Config, url: str | None) -> Config:
     """Return the configuration with another engine, if one is given."""
     return config if url is None else replace(config, engine=config.engine.model_copy(update={"url": url}))
+
+
+def find_own_command() -> str:
+    """Return the path of the `spindle` command, for clients with another PATH."""
+    beside = Path(sys.executable).with_name("spindle")
+    return str(beside) if beside.exists() else shutil.which("spindle") or "spindle"
+
+
+def list_config_arguments(where: ConfigOptions) -> list[str]:
+    """Return the options that select the same configuration in another command."""
+    options = [("--config", where.config), *(("--mcp-config", each) for each in where.mcp_config)]
+    options.append(("--state", where.state))
+    paths = [word for name, path in options if path is not None for word in (name, str(path.absolute()))]
+    return [*paths, "--kit"] if where.kit else paths
 
 
 _TOOL_NAMES_HINT = "`spindle list` shows all tools; tools of MCP servers are named mcp__server__tool"

@@ -59,6 +59,9 @@ _PIPE_COLUMNS = 1 << 30
 _GAP_COLUMNS = 3
 _ROOM_COLUMNS = 20
 """Minimum width of the last column of a table."""
+_ENTRY_GAP = 2
+_MIN_COLUMNS = 12
+"""A column of entries is not cut below this width."""
 _ERASE_LINE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 0))
 
 
@@ -163,6 +166,37 @@ class Output:
             self.console.print(table)
         self.stream.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
+    def entries(
+        self,
+        head: Sequence[str] | None,
+        rows: Sequence[Sequence[str]],
+        styles: Sequence[str] = (),
+        *,
+        droppable: Sequence[int] = (),
+    ) -> None:
+        """Write one line for each row: cut to the width of a terminal; in a pipe complete, with tabs between cells.
+
+        The columns `droppable` are left out in that order where the last column would become too narrow.
+        """
+        lines = [list(head)] if head is not None else []
+        lines += [[_indent_kept(cell) for cell in row] for row in rows]
+        if not self.is_tty:
+            self.stream.writelines("\t".join(cells).rstrip("\t") + "\n" for cells in lines)
+            return
+        natural = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        widths = fit_columns(natural, self.console.width, droppable)
+        for number, cells in enumerate(lines):
+            line = Text()
+            for column, width in widths.items():
+                style = "bold" if head is not None and not number else styles[column] if column < len(styles) else ""
+                cell = Text(cells[column], style=style)
+                is_last = column == max(widths)
+                cell.truncate(width, overflow="ellipsis", pad=not is_last)
+                line.append_text(cell)
+                line.append("" if is_last else " " * _ENTRY_GAP)
+            line.rstrip()
+            self.console.print(line, no_wrap=True, overflow="crop")
+
     def _is_narrow(self, lines: Sequence[Sequence[str]]) -> bool:
         """Return whether the other columns leave too little width for the last one."""
         *before, last = (max(map(cell_len, column)) for column in zip(*lines, strict=True))
@@ -185,6 +219,36 @@ class Output:
         self.text(root)
         for line in _indent(branches, 1):
             self.text(line)
+
+
+def _indent_kept(cell: str) -> str:
+    bare = to_line(escape_controls(cell))
+    return " " * (len(cell) - len(cell.lstrip(" "))) + bare
+
+
+def fit_columns(natural: Sequence[int], width: int, droppable: Sequence[int] = ()) -> dict[int, int]:
+    """Return the columns to show and their widths, which fill at most `width` with the gaps between them.
+
+    The last column gets what the others leave. Where that is less than it needs to be readable, the columns of
+    `droppable` go in turn; then the widest of the others is cut.
+    """
+    shown = dict(enumerate(natural))
+    last = len(natural) - 1
+    needed = min(natural[last], _ROOM_COLUMNS)
+
+    def measure_room() -> int:
+        return width - sum(each + _ENTRY_GAP for column, each in shown.items() if column != last)
+
+    for column in droppable:
+        if measure_room() >= needed:
+            break
+        shown.pop(column, None)
+    others = [column for column in shown if column != last]
+    while others and measure_room() < needed and max(shown[column] for column in others) > _MIN_COLUMNS:
+        widest = max(others, key=lambda column: shown[column])
+        shown[widest] -= min(needed - measure_room(), shown[widest] - _MIN_COLUMNS)
+    shown[last] = max(1, min(natural[last], measure_room()))
+    return shown
 
 
 def _add_branches(tree: Tree, branches: Sequence[Branch]) -> None:

@@ -21,6 +21,15 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def confirm(question: str) -> bool:
+    """Ask a question at the terminal and return whether the answer is yes; without a terminal it is no."""
+    if not can_ask():
+        return False
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in _YES
+
+
 def build_approver(
     *, yes: bool, before: Callable[[], None]
 ) -> Callable[[ApprovalRequest], Awaitable[bool | str]] | None:

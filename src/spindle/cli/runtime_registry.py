@@ -65,7 +65,9 @@ async def start_servers(
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
-        mcp.McpServers(specs, secrets=build_server_secret_lookup(config), events=events)
+        mcp.McpServers(
+            specs, secrets=build_server_secret_lookup(config), events=events, lock=cli.read_lock_policy(config)
+        )
     )
 
     def warn(message: str) -> None:

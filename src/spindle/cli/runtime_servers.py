@@ -3,7 +3,9 @@
 `Follower` keeps the tools of the servers in the same registry as the local tools.
 """
 
+import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,11 +18,15 @@ from spindle.cli.config.schema_servers import ServerEntry
 from spindle.cli.config.sources import RemoteStore
 from spindle.errors import CapabilityError, InvalidServerSpecError, SecretError
 from spindle.extras import missing_extra
-from spindle.json_types import JsonObject
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.mcp.spec import ServerSpec
+from spindle.mcp.tool_settings import ToolSettings
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
 
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.]{0,63}")
+"""Names without `-`, which marks a digest, and without upper case, which some file systems do not distinguish."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _CREDENTIAL_HEADERS = {"authorization", "proxy-authorization"}
 
 
@@ -61,11 +67,34 @@ def build_specs(config: Config) -> list[ServerSpec]:
         given: JsonObject = entry.model_dump()
         given["headers"] = {header: value for header, value in entry.headers.items() if header not in secret}
         given["header_secrets"] = entry.header_secrets | secret
+        given["home"] = None if entry.command is None else str(get_server_home(config.state, name))
+        given |= _read_tools(given["tools"])
         try:
             found.append(ServerSpec(name=name, **given))
         except InvalidServerSpecError as error:
             raise config.error(("mcp", "servers", name, error.field or ""), str(error)) from error
     return found
+
+
+def _read_tools(tools: JsonValue) -> JsonObject:
+    """Return the fields of a spec for `tools`: the names to offer, or the settings by tool."""
+    if not is_object(tools):
+        return {"tools": tools}
+    return {"tools": None, "tool_settings": {name: ToolSettings(**given) for name, given in tools.items()}}
+
+
+def get_server_home(state: Path, name: str) -> Path:
+    """Return the home of a server in the state folder; names of imported servers may be any text."""
+    if not _PLAIN_NAME.fullmatch(name):
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        name = f"{_UNSAFE.sub('-', name)[:40].strip('.-')}-{digest}"
+    return state / "servers" / name
+
+
+def list_unconfined(config: Config) -> list[str]:
+    """Return the names of the enabled servers that are started without a sandbox by their settings."""
+    servers = config.servers.items()
+    return [name for name, each in servers if each.enabled and each.command is not None and each.sandbox == "none"]
 
 
 class UpstreamToolSync:

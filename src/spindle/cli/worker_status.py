@@ -10,7 +10,9 @@ from anyio.abc import SocketAttribute, SocketStream, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from spindle.engines.worker import WorkerStats
+from spindle.errors import MissingExtraError
 from spindle.json_types import JsonObject
+from spindle.telemetry.prometheus import CONTENT_TYPE, Family, render_metrics
 
 _MAX_REQUEST_BYTES: Final = 8_192
 _REQUEST_SECONDS: Final = 5.0
@@ -23,21 +25,36 @@ def build_health(stats: WorkerStats) -> JsonObject:
     return {"status": status, "running": stats.running, "finished": stats.outcomes.total()}
 
 
-def build_metrics(stats: WorkerStats) -> str:
-    """Return the metrics of a worker."""
-    lines = [
-        "# TYPE spindle_worker_up gauge",
-        f"spindle_worker_up {int(stats.is_connected and not stats.is_draining)}",
-        "# TYPE spindle_worker_calls_running gauge",
-        f"spindle_worker_calls_running {stats.running}",
-        "# TYPE spindle_worker_takeovers_total counter",
-        f"spindle_worker_takeovers_total {stats.takeovers}",
-        "# TYPE spindle_worker_calls_total counter",
-        *(f'spindle_worker_calls_total{{code="{code}"}} {count}' for code, count in sorted(stats.outcomes.items())),
-        "# TYPE spindle_worker_iterations_total counter",
-        *(f'spindle_worker_iterations_total{{status="{name}"}} {n}' for name, n in sorted(stats.iterations.items())),
+def build_metrics(stats: WorkerStats) -> bytes:
+    """Return the metrics of a worker.
+
+    Raises:
+        MissingExtraError: prometheus-client is not installed.
+    """
+    is_up = stats.is_connected and not stats.is_draining
+    families = [
+        Family(name="spindle_worker_up", help="Whether it takes calls.", values=[({}, is_up)]),
+        Family(name="spindle_worker_calls_running", help="Calls in progress.", values=[({}, stats.running)]),
+        Family(
+            name="spindle_worker_takeovers",
+            help="Calls taken over from a worker that was lost.",
+            kind="counter",
+            values=[({}, stats.takeovers)],
+        ),
+        Family(
+            name="spindle_worker_calls",
+            help="Finished calls by outcome.",
+            kind="counter",
+            values=[({"code": code}, count) for code, count in sorted(stats.outcomes.items())],
+        ),
+        Family(
+            name="spindle_worker_iterations",
+            help="Iterations of turns by status.",
+            kind="counter",
+            values=[({"status": name}, count) for name, count in sorted(stats.iterations.items())],
+        ),
     ]
-    return "\n".join(lines) + "\n"
+    return render_metrics(families)
 
 
 async def serve_status(
@@ -63,18 +80,24 @@ async def serve_status(
 
 def _build_response(stats: WorkerStats, head: bytes) -> bytes:
     parts = head.decode("latin-1").split(" ")
-    pages: dict[str, Callable[[], tuple[int, str, str]]] = {
+    pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
         "/health": lambda: _health_page(stats),
-        "/metrics": lambda: (200, "text/plain; version=0.0.4", build_metrics(stats)),
+        "/metrics": lambda: _metrics_page(stats),
     }
     page = pages.get(parts[1]) if len(parts) == 3 and parts[0] == "GET" else None
-    status, kind, body = (404, "text/plain", "not found\n") if page is None else page()
+    status, kind, data = (404, "text/plain", b"not found\n") if page is None else page()
     reason = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}[status]
-    data = body.encode()
     fields = f"Content-Type: {kind}\r\nContent-Length: {len(data)}\r\nConnection: close\r\n"
     return f"HTTP/1.1 {status} {reason}\r\n{fields}\r\n".encode() + data
 
 
-def _health_page(stats: WorkerStats) -> tuple[int, str, str]:
+def _health_page(stats: WorkerStats) -> tuple[int, str, bytes]:
     health = build_health(stats)
-    return 200 if health["status"] == "ok" else 503, "application/json", json.dumps(health) + "\n"
+    return 200 if health["status"] == "ok" else 503, "application/json", f"{json.dumps(health)}\n".encode()
+
+
+def _metrics_page(stats: WorkerStats) -> tuple[int, str, bytes]:
+    try:
+        return 200, CONTENT_TYPE, build_metrics(stats)
+    except MissingExtraError as missing:
+        return 404, "text/plain; charset=utf-8", f"{missing}\n".encode()

@@ -39,6 +39,7 @@ SpindleError
 │   ├── NameClashError                    two tools of one list would have the same name on the wire
 │   ├── TooManyToolsError                 a list has more tools than the dialect allows
 │   ├── InvalidServerSpecError            the description of an MCP server has an invalid or missing value
+│   ├── InvalidLockError                  a lock file cannot be read or written, or was edited by hand
 │   ├── UnknownServerError                no MCP server has that name
 │   ├── UnknownFeatureError               no MCP server offers that prompt or resource here
 │   ├── InvalidOpenApiError               an OpenAPI description cannot be used
@@ -190,6 +191,7 @@ from spindle.errors.usage import InvalidDispatchContextError as InvalidDispatchC
 from spindle.errors.usage import InvalidDispatchInputError as InvalidDispatchInputError
 from spindle.errors.usage import InvalidGateError as InvalidGateError
 from spindle.errors.usage import InvalidGateResolutionError as InvalidGateResolutionError
+from spindle.errors.usage import InvalidLockError as InvalidLockError
 from spindle.errors.usage import InvalidMediaError as InvalidMediaError
 from spindle.errors.usage import InvalidMemoryError as InvalidMemoryError
 from spindle.errors.usage import InvalidMessageError as InvalidMessageError

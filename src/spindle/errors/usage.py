@@ -311,6 +311,16 @@ class InvalidServerSpecError(UsageError):
         self.server = server
 
 
+class InvalidLockError(UsageError):
+    """A lock file cannot be read or written, has another format, or was edited by hand; `path` is the file."""
+
+    code = "E_INVALID_LOCK"
+
+    def __init__(self, message: str, *, path: str, field: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.path = path
+
+
 class UnknownServerError(UsageError):
     """No MCP server has that name."""
 

@@ -4,6 +4,7 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.mcp.client.confinement import ServerReach as ServerReach
     from spindle.mcp.client.lifecycle import Clock as Clock
     from spindle.mcp.client.servers import McpServers as McpServers
     from spindle.mcp.client_requests import ListRoots as ListRoots
@@ -23,5 +24,6 @@ if TYPE_CHECKING:
     from spindle.mcp.server.shared_records import SharedRecords as SharedRecords
     from spindle.mcp.server.tool_server import ToolServer as ToolServer
     from spindle.mcp.spec import ServerSpec as ServerSpec
+    from spindle.mcp.tool_settings import ToolSettings as ToolSettings
 else:
     __getattr__, __dir__ = open_door(__name__)

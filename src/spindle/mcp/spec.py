@@ -4,11 +4,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast
 from urllib.parse import urlsplit
 
+from spindle.capabilities.process.policy import SandboxMode
 from spindle.errors import InvalidServerSpecError
 from spindle.json_types import is_list_or_tuple, is_mapping, untyped
+from spindle.mcp.tool_settings import ToolSettings
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OUR_HEADERS = frozenset(
@@ -17,8 +19,10 @@ _OUR_HEADERS = frozenset(
         *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
     )
 )
-_STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd")
+_LIMITS = ("max_memory_bytes", "max_processes", "max_cpu_seconds")
+_STDIO_ONLY = ("args", "env", "env_passthrough", "env_secrets", "cwd", "read", "write", *_LIMITS)
 _HTTP_ONLY = ("headers", "header_secrets", "sse")
+_SANDBOXES = ("auto", "required", "none")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +57,8 @@ class ServerSpec:
     max_result_chars: int | None = 50_000
     tools: tuple[str, ...] | None = None
     """The tools to offer, by the server's own names; `None` offers all."""
+    tool_settings: Mapping[str, ToolSettings] = field(default_factory=dict[str, ToolSettings])
+    """Settings of tools by the server's own names; those of `"*"` apply to the tools that are not named."""
     enabled: bool = True
     trusted: bool = False
     """Whether to treat its output as trusted and its tool annotations as true."""
@@ -62,21 +68,43 @@ class ServerSpec:
     """Whether to connect over the older HTTP+SSE transport; by default if the server does not understand the newer."""
     roots: bool = False
     """Whether it receives the roots of clients; otherwise it gets an empty list."""
+    sandbox: SandboxMode = "auto"
+    """How a server over stdio is confined: `auto` as far as the machine can, `required` or not at all started."""
+    sandbox_kinds: tuple[Literal["bubblewrap", "namespaces", "landlock"], ...] = ()
+    """The kinds of sandbox to try, in order; all of them, strongest first, if empty."""
+    home: str | None = None
+    """The folder of its home, kept between starts; `None` is a folder that is removed at the end."""
+    read: tuple[str, ...] = ()
+    """Paths that it may read besides its home, what it needs to run, and existing paths among `args`."""
+    write: tuple[str, ...] = ()
+    """Paths that it may read and write besides its home."""
+    network: bool = True
+    """Whether it may use the network; without it, it has a loopback interface of its own at most."""
+    max_memory_bytes: int | None = None
+    """Address space of each of its processes; Node.js, Go and Java reserve far more than they use."""
+    max_processes: int | None = None
+    """Processes and threads at once; 1024 by default in a sandbox."""
+    max_cpu_seconds: int | None = None
+    """CPU time of each of its processes, until it is killed."""
 
     def __post_init__(self) -> None:
         self._check_name()
-        for name in ("args", "env_passthrough"):
+        for name in ("args", "env_passthrough", "read", "write", "sandbox_kinds"):
             self._set_field(name, self._texts(name, getattr(self, name)))
         if self.tools is not None:
             self._set_field("tools", self._texts("tools", self.tools))
         for name in ("env", "headers", "header_secrets", "env_secrets"):
             self._set_field(name, self._table(name, getattr(self, name)))
-        for name in ("required", "enabled", "trusted", "prefix", "sampling", "roots"):
+        for name in ("required", "enabled", "trusted", "prefix", "sampling", "roots", "network"):
             self._check_field(name, "True or False", lambda value: isinstance(value, bool))
         for name in ("timeout_seconds", "start_timeout_seconds"):
             self._check_field(name, "a number of seconds above 0", _is_seconds)
         self._check_field("sse", "True, False or None", lambda value: value is None or isinstance(value, bool))
         self._check_field("max_result_chars", "a whole number of at least 1, or None", _is_cap)
+        for name in _LIMITS:
+            self._check_field(name, "a whole number of at least 1, or None", _is_cap)
+        self._check_field("sandbox", f"one of {', '.join(_SANDBOXES)}", lambda value: value in _SANDBOXES)
+        self._check_tool_settings()
         self._check_place()
         self._check_env()
         self._check_headers()
@@ -110,7 +138,8 @@ class ServerSpec:
                 self._raise_invalid(name, f"does not apply to a server over {self.transport}; remove it")
         if self.command is not None:
             self._check_field("command", "the name or path of a program", _is_program)
-            self._check_field("cwd", "a directory path", lambda value: value is None or _is_program(value))
+            for name in ("cwd", "home"):
+                self._check_field(name, "a directory path", lambda value: value is None or _is_program(value))
         else:
             self._check_url(self.url)
 
@@ -127,6 +156,17 @@ class ServerSpec:
             self._raise_invalid("url", "must not contain a user name or password; use header_secrets")
         if parts.fragment:
             self._raise_invalid("url", "must not have a fragment (#…)")
+
+    def _check_tool_settings(self) -> None:
+        settings = untyped(self.tool_settings)
+        is_table = is_mapping(settings) and all(
+            isinstance(name, str) and isinstance(each, ToolSettings) for name, each in settings.items()
+        )
+        if not is_table:
+            self._raise_invalid("tool_settings", "must map names of tools to ToolSettings")
+        if self.tools is not None and self.tool_settings:
+            self._raise_invalid("tool_settings", 'cannot be combined with tools; hide the others with "*"')
+        self._set_field("tool_settings", dict(self.tool_settings))
 
     def _check_env(self) -> None:
         for name in (*self.env, *self.env_secrets, *self.env_passthrough):

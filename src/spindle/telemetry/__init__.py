@@ -10,5 +10,8 @@ if TYPE_CHECKING:
     from spindle.telemetry.logs import log_calls as log_calls
     from spindle.telemetry.logs import log_events as log_events
     from spindle.telemetry.metrics import observe_threads as observe_threads
+    from spindle.telemetry.prometheus import CallMetrics as CallMetrics
+    from spindle.telemetry.prometheus import Family as Family
+    from spindle.telemetry.prometheus import render_metrics as render_metrics
 else:
     __getattr__, __dir__ = open_door(__name__)

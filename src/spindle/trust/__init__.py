@@ -4,6 +4,9 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.trust.definitions import DefinitionTexts as DefinitionTexts
+    from spindle.trust.definitions import sanitise_definition as sanitise_definition
+    from spindle.trust.definitions import sanitise_text as sanitise_text
     from spindle.trust.envelope import fence as fence
     from spindle.trust.envelope import render_outcome as render_outcome
     from spindle.trust.envelope import render_record as render_record

@@ -130,12 +130,25 @@ def reveal_invisible(text: str) -> str:
     return _run().sub(_reveal, text)
 
 
-def _reveal(found: re.Match[str]) -> str:
+def find_hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each run of invisible characters that has no legitimate use there."""
+    if not (text.isascii() and text.isprintable()):
+        for found in _run().finditer(text):
+            if not _is_at_home(found):
+                yield found.span()
+
+
+def _is_at_home(found: re.Match[str]) -> bool:
     run, text = found[0], found.string
     # A placeholder for a missing neighbour: otherwise a character of the run could match as the neighbour.
     before = text[max(found.start() - 1, 0) : found.start()] or "\n"
     after = text[found.end() : found.end() + 1] or "\n"
-    if len(run) <= 8 and _at_home().fullmatch(f"{before}{run}{after}"):
+    return len(run) <= 8 and _at_home().fullmatch(f"{before}{run}{after}") is not None
+
+
+def _reveal(found: re.Match[str]) -> str:
+    run = found[0]
+    if _is_at_home(found):
         return run
     hidden = _not_shown().sub("", run)
     # A long run is abbreviated, so that hidden text cannot make a result many times longer.
@@ -250,6 +263,11 @@ def _marker() -> re.Pattern[str]:
 def break_markers(text: str) -> str:
     """Break up everything in a result's own text that resembles the note at the end of a truncated result."""
     return rewrite(text, _marker, add_break_after, needs="[")
+
+
+def has_special_token(text: str) -> bool:
+    """Return whether a text contains a chat-template token."""
+    return rewrite(text, _token, add_break_after, needs="<[]") != text
 
 
 def sanitise(text: str) -> str:

@@ -1,14 +1,10 @@
 """`spindle doctor`."""
 
 import json
-from importlib.metadata import PackageNotFoundError, requires
 
 import pytest
 
-from spindle.cli.commands import doctor
-from spindle.cli.commands.doctor import check_extras, extras, suggest_home
 from spindle.cli.main import FAILED, OK
-from spindle.mcp import ServerSpec
 from tests.cli.conftest import Command, Place
 
 
@@ -79,23 +75,6 @@ def test_a_state_folder_that_cannot_be_written_fails(spindle: Command, place: Pl
     assert checks(ran.out)["state"][0]["fix"]
 
 
-def test_extras_are_those_of_the_package_and_a_missing_one_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    announced = {line for line in requires("spindle") or () if "extra ==" in line}
-    assert announced
-    assert {"cli", "mcp", "kit", "server"} <= extras().keys()
-    assert set(extras()["network"]) <= set(extras()["kit"])
-
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(doctor, "version", missing)
-
-    found = list(check_extras())
-
-    assert {check.status for check in found} == {"warning"}
-    assert "pip install '.[cli]' in a clone of Spindle" in {check.fix for check in found}
-
-
 @pytest.mark.parametrize("name", ["journal.sqlite", "journal.sqlite.damaged-20260101T000000Z"])
 def test_an_unusable_journal_is_reported(spindle: Command, place: Place, name: str) -> None:
     place.state.mkdir()
@@ -108,16 +87,26 @@ def test_an_unusable_journal_is_reported(spindle: Command, place: Place, name: s
     assert str(place.state / name) in check["fix"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "is_advised"),
-    [
-        (ServerSpec(name="s", command="npx"), True),
-        (ServerSpec(name="s", command="/usr/bin/uvx"), True),
-        (ServerSpec(name="s", command="npx", env_passthrough=("HOME",)), False),
-        (ServerSpec(name="s", command="python"), False),
-        (ServerSpec(name="s", url="https://x.example/mcp"), False),
-    ],
-    ids=["npx", "uvx", "with a home", "another program", "an address"],
-)
-def test_a_server_that_is_fetched_at_each_start_gets_advice(spec: ServerSpec, is_advised: bool) -> None:
-    assert ("HOME" in (suggest_home(spec) or "")) is is_advised
+def test_problems_come_first_then_warnings(spindle: Command, place: Place) -> None:
+    place.configure(
+        '[reach]\nsecrets = ["SHOP_KEY_TWO"]\n[mcp.servers.b]\ncommand = "./none"\nrequired = true\n'
+        '[mcp.servers.c]\ncommand = "./off"\nenabled = false\n'
+    )
+
+    listed = [check["status"] for check in json.loads(spindle("doctor", "--json").out)["checks"]]
+    shown = spindle("doctor").out.splitlines()
+
+    assert listed == sorted(listed, key=["failed", "warning", "ok"].index)
+    assert {"failed", "warning", "ok"} == set(listed)
+    assert shown[0] == "problems"
+    assert "servers: b: not ready" in shown[1]
+    assert shown.index("warnings") < min(shown.index(area) for area in ("machine", "configuration", "servers"))
+
+
+def test_a_server_without_a_sandbox_is_said_out_loud(spindle: Command, place: Place) -> None:
+    place.configure('[mcp.servers.a]\ncommand = "./none"\nsandbox = "none"\n')
+
+    [check] = checks(spindle("doctor", "--json").out)["a, reach"]
+
+    assert check["status"] == "warning"
+    assert 'sandbox = "none"' in check["detail"]

@@ -29,6 +29,25 @@ def test_an_unavailable_port_is_reported_before_servers_start(
     assert not Path(place.work, "started").exists()
 
 
+def test_a_server_without_a_sandbox_is_said_out_loud(
+    spindle: Command, place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def quiet(_level: str, *, as_json: bool) -> None:
+        assert not as_json
+
+    monkeypatch.setattr(serve, "log_to_stderr", quiet)
+    place.configure(
+        '[mcp.servers.loose]\ncommand = "x"\nsandbox = "none"\n[mcp.servers.tight]\ncommand = "x"\n'
+        '[mcp.servers.off]\ncommand = "x"\nsandbox = "none"\nenabled = false\n'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        spindle("serve", "--port", str(taken.getsockname()[1]))
+
+    said = [record.getMessage() for record in caplog.records if "without a sandbox" in record.getMessage()]
+    assert len(said) == 1
+    assert "'loose'" in said[0]
+
+
 def line(message: str, *args: Any, **extra: Any) -> str:
     record = logging.LogRecord("spindle.x", logging.WARNING, "x.py", 1, message, args, None)
     record.__dict__.update(extra)

@@ -178,6 +178,21 @@ def test_the_document_for_programs_lists_every_effect(clone: Path, spindle: Comm
     assert {"does": "imports", "by": "tools.modules", "what": "greeting:hello"} in document["effects"]
 
 
+def test_the_sandbox_of_a_server_is_shown_when_it_is_to_be_trusted(place: Place, spindle: Command) -> None:
+    (place.work / "spindle.toml").write_text(
+        '[mcp.servers.a]\ncommand = "x"\nsandbox = "none"\n'
+        '[mcp.servers.b]\ncommand = "x"\nread = ["docs"]\nwrite = ["out"]\nnetwork = false\n'
+    )
+
+    effects = json.loads(spindle("trust", "--yes", "--json").out)["effects"]
+
+    shown = {(each["does"], each["by"]): each["what"] for each in effects}
+    assert "WITHOUT A SANDBOX" in shown["runs", "mcp.servers.a.sandbox"]
+    assert shown["reads", "mcp.servers.b.read"] == "docs"
+    assert shown["writes to", "mcp.servers.b.write"] == "out"
+    assert shown["denies", "mcp.servers.b.network"] == "the network"
+
+
 def test_completion_does_not_import_the_modules_of_an_untrusted_configuration(clone: Path, spindle: Command) -> None:
     spindle("__complete", "call", "h")
 

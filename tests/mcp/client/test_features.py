@@ -173,3 +173,21 @@ async def test_a_change_reaches_listeners_only_if_something_changed(monkeypatch:
         await servers.features.list_resources()
 
     assert heard == ["resources"]
+
+
+async def test_a_server_is_not_asked_for_what_is_not_wanted(monkeypatch: Any) -> None:
+    upstream, listed = Upstream(prompts={"p": ""}, resources={"x:1": ""}), list[str]()
+    original = upstream.sdk.get_request_handler("resources/list")
+    assert original is not None
+
+    async def note(ctx: Any, params: Any) -> Any:
+        listed.append("resources")
+        return await original.handler(ctx, params)
+
+    upstream.sdk.add_request_handler("resources/list", types.PaginatedRequestParams, note)
+    async with memory_servers(monkeypatch, {"fs": upstream}) as (servers, _):
+        await servers.restart("fs")
+        assert await servers.ping("fs") >= 0
+        assert listed == []
+        assert len(await servers.features.list_resources()) == 1
+        assert listed == ["resources"]

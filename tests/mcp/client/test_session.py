@@ -3,8 +3,13 @@
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import HEADER_MISMATCH, CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability
 
 from spindle.mcp.client.listing_filter import keep_valid_tools
+from spindle.mcp.client.session import UpstreamSession
+
+NEWER = "2026-07-28"
 
 FINE: dict[str, Any] = {"name": "fine", "inputSchema": {"type": "object"}}
 LISTINGS: dict[str, dict[str, Any]] = {
@@ -38,3 +43,45 @@ def test_a_result_that_may_be_any_value_stays_so() -> None:
     tool: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {"enum": [1, 2]}}
 
     assert keep_valid_tools([tool], LISTINGS["2026-07-28"], "2026-07-28", pytest.fail) == [tool]
+
+
+class OutdatedSession:
+    """A session whose first call is rejected because the tool's definition is out of date."""
+
+    protocol_version = NEWER
+    server_capabilities = ServerCapabilities(tools=ToolsCapability())
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.listings = 0
+
+    async def call_tool(self, *_args: Any, **_more: Any) -> CallToolResult:
+        self.calls += 1
+        if self.calls == 1:
+            raise MCPError(HEADER_MISMATCH, "list again")
+        return CallToolResult(content=[])
+
+    async def list_tools(self, **_more: Any) -> ListToolsResult:
+        self.listings += 1
+        return ListToolsResult(tools=[Tool(name="t", description="New.", input_schema={"type": "object"})])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_a_call_is_repeated_with_a_new_definition_only_if_that_is_allowed(is_allowed: bool) -> None:
+    inner, seen = OutdatedSession(), list[str]()
+    session: Any = UpstreamSession(inner, None)  # pyright: ignore[reportArgumentType] - doubles
+
+    def may_repeat(listed: list[Tool]) -> bool:
+        seen.extend(str(each.description) for each in listed)
+        return is_allowed
+
+    async def call() -> CallToolResult:
+        return await session.call("t", {}, seconds=1, on_progress=None, ask=None, may_repeat=may_repeat)
+
+    if is_allowed:
+        assert (await call()).content == []
+    else:
+        with pytest.raises(MCPError):
+            await call()
+    assert (inner.calls, inner.listings, seen) == (2 if is_allowed else 1, 1, ["New."])

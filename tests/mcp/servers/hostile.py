@@ -14,6 +14,7 @@ from typing import Any
 FLAGS = set(sys.argv[1:])
 LOG = sys.argv[sys.argv.index("--log") + 1] if "--log" in FLAGS else ""
 NAMES: list[str] = json.loads(sys.argv[sys.argv.index("--names") + 1]) if "--names" in FLAGS else []
+LISTED: list[dict[str, Any]] = json.loads(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in FLAGS else []
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 DOUBLING = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)} | {"d40": {"type": "object"}}
@@ -205,6 +206,8 @@ def listed(name: str) -> dict[str, Any]:
 
 
 def tools() -> list[dict[str, Any]]:
+    if LISTED:
+        return LISTED
     found = [listed(name) for name in (NAMES or (*TOOLS, *extra))]
     if "--gossip" in FLAGS:
         key = os.environ["API_KEY"]

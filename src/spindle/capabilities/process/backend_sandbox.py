@@ -31,7 +31,7 @@ def build_bubblewrap_command(bwrap: str, view: VisiblePaths, interpreter_paths: 
         words.append("--share-net")
     words += ["--proc", "/proc", "--dev", "/dev"]
     read, write = [*view.read, *interpreter_paths], (*view.write, *view.write_only, *view.list_pins())
-    words += ["--dir", view.root]
+    words += [word for place in (view.root, *view.places, *view.listed) for word in ("--dir", place)]
     # Parents first: a later mount covers the earlier ones below it.
     for path in sorted({*read, *write}, key=lambda path: (path.count(os.sep), path)):
         words += ["--bind-try" if path in write else "--ro-bind-try", path, path]
@@ -84,6 +84,8 @@ class Sandbox:
             "hidden": view.hidden,
             "pins": view.list_pins(),
             "aliases": view.aliases,
+            "places": (*view.places, *view.listed),
+            "listed": view.listed,
             "devices": DEVICES,
             "own_proc": OWN_PROC,
         }
@@ -93,6 +95,7 @@ class Sandbox:
             "env": {},
             "cwd": cwd,
             "root": view.root,
+            "within": view.root,
             "umask": 0o077,
             "network": view.network,
             "namespaces": self.kind == "namespaces",

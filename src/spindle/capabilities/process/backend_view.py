@@ -50,6 +50,10 @@ class VisiblePaths:
     aliases: tuple[str, ...] = ()
     """Granted paths as the caller wrote them, where they are symbolic links to real ones."""
     write_only: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    """Folders that exist in a private root although nothing in them may be visible, such as a working directory."""
+    listed: tuple[str, ...] = ()
+    """Folders whose entries may be listed where a private root shows only the visible ones."""
     hidden: tuple[str, ...] = ()
     """Withheld files and folders within the other paths."""
     granted: tuple[str, ...] = ()
@@ -90,12 +94,12 @@ class VisiblePaths:
     def with_reach(self, reach: "CommandReach") -> "VisiblePaths":
         """Return a copy that shows, of the root, only what a command may read and write."""
         readable, writable = (_locate(self.root, names) for names in (reach.read, reach.write))
-        write = dict.fromkeys([*(path for path in writable if _is_beneath(path, readable)), *self.more_write])
+        write = dict.fromkeys([*(path for path in writable if is_beneath(path, readable)), *self.more_write])
         view = replace(
             self,
             read=tuple(path for path in self.read if path not in (*self.granted, *self.more_read)),
             # As in `with_read`: a path within a writable one may be replaced by a link later.
-            write=tuple(path for path in write if not _is_beneath(path, write.keys() - {path})),
+            write=tuple(path for path in write if not is_beneath(path, write.keys() - {path})),
             write_only=tuple(path for path in writable if path not in write),
             granted=tuple(dict.fromkeys([*readable, *writable])),
             is_narrow=self.root not in write,
@@ -108,7 +112,7 @@ class VisiblePaths:
         Paths within writable ones are left out: they are visible already, and a command could replace such a path by a
         symbolic link whose target the next command would then see.
         """
-        return replace(self, read=(*self.read, *(path for path in paths if not _is_beneath(path, self.write))))
+        return replace(self, read=(*self.read, *(path for path in paths if not is_beneath(path, self.write))))
 
     def with_program(self, path: str) -> "VisiblePaths":
         """Return a copy in which one program is readable, wherever it is.
@@ -117,20 +121,20 @@ class VisiblePaths:
         """
         real = os.path.realpath(path)
         return (
-            self.with_read(path, real) if real == path or not _is_beneath(path, (self.root, *self.more_write)) else self
+            self.with_read(path, real) if real == path or not is_beneath(path, (self.root, *self.more_write)) else self
         )
 
     def with_scratch(self, folder: str) -> "VisiblePaths":
         """Return a copy in which a scratch folder is writable."""
-        return self if _is_beneath(folder, self.write) else replace(self, write=(*self.write, folder))
+        return self if is_beneath(folder, self.write) else replace(self, write=(*self.write, folder))
 
     def can_read(self, path: str) -> bool:
         """Return True if a path can be read."""
-        return _is_beneath(os.path.realpath(path), (*self.read, *self.write))
+        return is_beneath(os.path.realpath(path), (*self.read, *self.write))
 
     def can_write(self, path: str) -> bool:
         """Return True if a path can be written."""
-        return _is_beneath(os.path.realpath(path), (*self.write, *self.write_only))
+        return is_beneath(os.path.realpath(path), (*self.write, *self.write_only))
 
     def list_pins(self) -> tuple[str, ...]:
         """Return the writable folders above hidden paths: a command that could rename one would uncover the path."""
@@ -138,7 +142,7 @@ class VisiblePaths:
         pins: set[str] = set()
         for path in self.hidden:
             folder = os.path.dirname(path)  # noqa: PTH120 - a text
-            while folder not in tops and _is_beneath(folder, tops):
+            while folder not in tops and is_beneath(folder, tops):
                 pins.add(folder)
                 folder = os.path.dirname(folder)  # noqa: PTH120 - a text
         return tuple(sorted(pins))
@@ -149,8 +153,8 @@ class VisiblePaths:
         needs = {
             "files": self.is_narrow or bool(self.hidden),
             # Landlock grants folders with all that is in them.
-            "root": any(_is_beneath(path, writable) for path in self.hidden)
-            or any(_is_beneath(path, self.write_only) for path in self.read),
+            "root": any(is_beneath(path, writable) for path in self.hidden)
+            or any(is_beneath(path, self.write_only) for path in self.read),
             "write_only": bool(self.write_only),
             "own_links": self.has_own_links,
         }
@@ -168,7 +172,7 @@ class VisiblePaths:
             path = pending.pop()
             if path in self.hidden:
                 continue
-            if not any(_is_beneath(hidden, (path,)) for hidden in self.hidden):
+            if not any(is_beneath(hidden, (path,)) for hidden in self.hidden):
                 found.append(path)
             else:
                 between.append(path)
@@ -205,7 +209,7 @@ def _intersect(some: Iterable[Names], others: Iterable[Names]) -> tuple[Names, .
 def _locate(root: str, tops: Iterable[Names]) -> list[str]:
     paths = [os.path.join(root, *names) for names in tops]  # noqa: PTH118 - texts
     found = [path for path in paths if os.path.realpath(path) == path]
-    return [path for path in found if not _is_beneath(path, {*found} - {path})]
+    return [path for path in found if not is_beneath(path, {*found} - {path})]
 
 
 MAX_FOLDERS = 50_000
@@ -235,21 +239,21 @@ class WithheldFinder:
         """
         hidden = dict.fromkeys(self._search(view.granted))
         more = (*view.more_read, *view.more_write)
-        hidden |= dict.fromkeys(path for path in list_known_credentials(more) if not _is_beneath(path, SYSTEM_PATHS))
+        hidden |= dict.fromkeys(path for path in list_known_credentials(more) if not is_beneath(path, SYSTEM_PATHS))
         has_links = False
         shown = (*view.granted, *more)
         for own in self._root.list_own(everywhere=True):
             real = os.path.realpath(own)
-            if _is_beneath(view.root, (own, real)):
+            if is_beneath(view.root, (own, real)):
                 continue  # a root within the state folder
-            has_links |= real != own and _is_beneath(own, (*view.write, *view.write_only))
-            if _is_beneath(real, shown) and os.path.lexists(real):
+            has_links |= real != own and is_beneath(own, (*view.write, *view.write_only))
+            if is_beneath(real, shown) and os.path.lexists(real):
                 hidden[real] = None
         for beginning in self._root.list_beginnings():
-            if _is_beneath(os.path.dirname(beginning), more):  # noqa: PTH120 - a text; the root is searched by name
+            if is_beneath(os.path.dirname(beginning), more):  # noqa: PTH120 - a text; the root is searched by name
                 hidden |= dict.fromkeys(glob.glob(f"{glob.escape(beginning)}*"))  # noqa: PTH207 - texts
         hidden |= dict.fromkeys(self._search_links(view.granted, hidden))
-        outermost = [path for path in sorted(hidden) if not _is_beneath(path, hidden.keys() - {path})]
+        outermost = [path for path in sorted(hidden) if not is_beneath(path, hidden.keys() - {path})]
         return replace(view, hidden=tuple(outermost), has_own_links=has_links)
 
     def _search_links(self, tops: Iterable[str], hidden: Iterable[str]) -> Iterator[str]:
@@ -312,14 +316,15 @@ def list_known_credentials(tops: Iterable[str]) -> list[str]:
         return []
     homes = {*tops, os.path.expanduser("~"), "/root", *glob.glob("/home/*"), *glob.glob("/Users/*")}  # noqa: PTH111, PTH207 - texts
     paths = [*SYSTEM_CREDENTIALS, *(f"{home.rstrip('/')}/{path}" for home in homes for path in CREDENTIALS)]
-    return [path for path in paths if _is_beneath(path, tops) and os.path.lexists(path)]
+    return [path for path in paths if is_beneath(path, tops) and os.path.lexists(path)]
 
 
 def _relative(path: str, rules: WithheldPaths) -> Names:
     return split_path(path)[len(rules.root) :]
 
 
-def _is_beneath(path: str, folders: Iterable[str]) -> bool:
+def is_beneath(path: str, folders: Iterable[str]) -> bool:
+    """Return True if a path is one of these, or below one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 

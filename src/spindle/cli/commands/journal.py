@@ -177,7 +177,8 @@ def list_calls(
         out.json({"calls": [entry_to_json(entry) for entry in entries]})
     elif entries:
         rows = [_row(entry) for entry in entries]
-        out.table(["time", "call", "outcome", "duration", "arguments"], rows, ["dim", "cyan", "", "dim"])
+        head = ["time", "call", "outcome", "duration", "arguments"]
+        out.entries(head, rows, ["dim", "cyan", "", "dim"], droppable=(3, 0))
     else:
         print_message("no matching calls in the journal", f"the journal is {shown}")
     return OK

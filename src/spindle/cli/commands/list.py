@@ -41,7 +41,7 @@ def list_tools(
         rows = [
             [each.entry.tool.name, get_source(each.entry), format_flags(each), first_sentence(each)] for each in shown
         ]
-        out.table(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"])
+        out.entries(["tool", "from", "", "what it does"], rows, ["cyan", "dim", "yellow"], droppable=(1, 2))
     if not shown and (toolset or server):
         print_message(*_explain_empty(found, toolset, server))
         return NOT_FOUND

@@ -14,12 +14,15 @@ from spindle.cli.main import OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, EngineUrl, ProfileName, choose_engine
 from spindle.cli.output import escape_controls
 from spindle.cli.runtime_registry import build_filter
+from spindle.cli.runtime_servers import list_unconfined
 from spindle.extras import missing_extra
 from spindle.json_types import JsonValue, is_object
 from spindle.telemetry.logs import JsonFormatter, redact_text
 from spindle.text import to_line
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+
+logger = logging.getLogger("spindle.mcp")
 
 _MAX_CHARS: Final = 2_000
 
@@ -75,6 +78,8 @@ def serve(
     config = choose_engine(where.load_for_tools(), engine)
     build_filter(config, profile)
     log_to_stderr(log_level, as_json=log_json)
+    for name in list_unconfined(config):
+        logger.warning('MCP server %r runs without a sandbox (sandbox = "none"): it can reach all that you can', name)
     from spindle.cli.gateway import over_http, over_stdio  # noqa: PLC0415 - the MCP SDK is an extra that takes 0.5 s
 
     if stdio:

@@ -1,7 +1,6 @@
 """`spindle trust`: show what the configuration of the working folder would do, and accept it."""
 
 import os
-import sys
 from collections.abc import Iterator
 from json import dumps as json_text
 from pathlib import Path
@@ -20,7 +19,7 @@ from spindle.cli.config.trust import TrustStore
 from spindle.cli.main import NOT_FOUND, OK, REFUSED
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, stderr
-from spindle.cli.prompts import can_ask
+from spindle.cli.prompts import confirm
 from spindle.errors import CommandError
 
 _ORDER = "tools server reach spindle spool journal storage limits"
@@ -72,7 +71,7 @@ def trust(
         out = Output()
         out.line((str(path), "bold"))
         out.table(("it", "by", "what"), effects or [("does", "", "nothing that needs trust")], ("cyan",))
-    if not yes and not _confirm():
+    if not yes and not confirm("Trust it? [y/N] "):
         raise CommandError(
             f"{path} was not trusted", exit_code=REFUSED, hint="`spindle trust --yes` accepts it unasked"
         )
@@ -93,14 +92,6 @@ def _find(given: Path | None) -> Path:
     return found.path
 
 
-def _confirm() -> bool:
-    if not can_ask():
-        return False
-    sys.stderr.write("Trust it? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
-
-
 def _report(path: Path, message: str, *, json: bool, trusted: bool, effects: list[Effect] | None = None) -> None:
     if not json:
         stderr().line(message)
@@ -118,6 +109,8 @@ def describe(config: ConfigFile, base: Path) -> Iterator[Effect]:
         yield "reads", "mcp.import", str(path)
         for name, entry in servers.items():
             yield from _describe_server(f"{path.name}: {name}", entry)
+    for name in sorted(config.mcp.model_fields_set & {"lock", "unlocked_servers"}):
+        yield "sets", f"mcp.{name}", _to_text(getattr(config.mcp, name))
     for table in sorted(config.model_fields_set - {"mcp", "profiles"}, key=_ORDER.find):
         section: ConfigSection = getattr(config, table)
         for name in sorted(section.model_fields_set):
@@ -154,5 +147,18 @@ def _describe_server(key: str, entry: ServerEntry) -> Iterator[Effect]:
         yield "passes on", key, f"environment variables {', '.join(dict.fromkeys(variables))}"
     if secrets:
         yield "passes on", key, f"secrets {', '.join(dict.fromkeys(secrets))}"
+    if entry.command is not None:
+        yield from _describe_sandbox(key, entry)
     if entry.trusted:
         yield "trusts", key, "its results are not fenced"
+
+
+def _describe_sandbox(key: str, entry: ServerEntry) -> Iterator[Effect]:
+    if entry.sandbox == "none":
+        yield "runs", f"{key}.sandbox", "WITHOUT A SANDBOX: it can reach all that you can"
+        return
+    for verb, name in (("reads", "read"), ("writes to", "write")):
+        if paths := getattr(entry, name):
+            yield verb, f"{key}.{name}", ", ".join(paths)
+    if not entry.network:
+        yield "denies", f"{key}.network", "the network"

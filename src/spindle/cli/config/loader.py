@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -23,7 +23,7 @@ from spindle.cli.config.schema import (
     ToolsSection,
     looks_like_secret,
 )
-from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import OpenApiEntry, ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
 from spindle.cli.config.sources import (
@@ -47,6 +47,7 @@ MakeError: TypeAlias = Callable[[tuple[str, ...], str], InvalidConfigError]
 
 _EXPANDED = ("command", "args", "env", "cwd", "url", "headers")
 """Keys of a server entry in which `${NAME}` is replaced by an environment variable."""
+_ORIGIN = {"command", "args", "url"}
 _HINT = "set it in the environment and write ${NAME}, or name it in env_secrets or header_secrets"
 
 
@@ -78,7 +79,14 @@ class Config:
     """The default profile, for callers without one."""
     server: ServerSection = field(default_factory=ServerSection.model_construct)
     trust: TrustSection = field(default_factory=TrustSection.model_construct)
+    lint: LintSection = field(default_factory=LintSection.model_construct)
     engine: EngineSection = field(default_factory=EngineSection.model_construct)
+    lock: Path | None = None
+    """The lock file of the servers; `lock_is_named` if it must exist."""
+    lock_is_named: bool = False
+    unlocked_servers: Literal["offer", "quarantine"] = "offer"
+    given_servers: Mapping[str, Mapping[str, JsonValue]] = field(default_factory=dict[str, JsonObject], repr=False)
+    """The servers as the files have them, without the values of variables."""
     notes: tuple[str, ...] = ()
     """Warnings about imported files and plain-text passwords."""
     skipped: tuple[str, ...] = ()
@@ -126,12 +134,14 @@ def load_config(
     servers, left_out = reading.merge_servers(file, foreign)
     read = reading.build(path, file, state, servers)
     tls_key = None if file.server.tls_key is None else reading.base / os.path.expanduser(file.server.tls_key)  # noqa: PTH111 - never raises
-    for own in (path, read.state, read.secrets_file, tls_key, *imported):
+    for own in (path, read.state, read.secrets_file, tls_key, read.lock, *imported):
         if own is not None:
             OWN_FILES.add(own)
+    given = {name: entry.model_dump(include=_ORIGIN) for name, entry in file.mcp.servers.items()}
+    given |= {name: entry for each in foreign for name, entry in each.servers.items()}
     notes = find_notes({"journal": file.journal, "storage": file.storage, "spool": file.spool, "engine": file.engine})
     notes += [note for each in foreign for note in each.notes]
-    return replace(read, notes=tuple(notes), skipped=left_out, accepted_code=code)
+    return replace(read, notes=tuple(notes), skipped=left_out, accepted_code=code, given_servers=given)
 
 
 def read_config(path: Path, trust: TrustStore | None = None) -> tuple[SourceFile, ConfigFile, LocalCode | None]:
@@ -254,11 +264,15 @@ class _ConfigBuilder:
             reach=reach,
             secrets_file=secrets_file,
             servers=servers,
+            lock=self.resolve_path(("mcp", "lock"), file.mcp.lock or "spindle.lock"),
+            lock_is_named=file.mcp.lock is not None,
+            unlocked_servers=file.mcp.unlocked_servers,
             apis={name: self._expand_api(name, entry) for name, entry in file.openapi.servers.items()},
             profiles=file.profiles,
             profile=file.spindle.profile,
             server=file.server,
             trust=file.trust,
+            lint=file.lint,
             engine=self._expand_engine(file.engine),
         )
 
@@ -331,6 +345,11 @@ class _ConfigBuilder:
             except UsageError as problem:
                 raise error((*key, "cwd"), str(problem)) from None
             changed["cwd"] = os.path.normpath(base / Path(changed["cwd"]).expanduser())
+        for name in ("read", "write"):
+            try:
+                changed[name] = tuple(str(expand_path(each, base, self.environ)) for each in getattr(entry, name))
+            except (UsageError, RuntimeError) as problem:
+                raise error((*key, name), str(problem)) from None
         return entry.model_copy(update=changed)
 
     def _expand_value(self, value: JsonValue) -> JsonValue:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -54,7 +55,7 @@ def _common_prefix_length(here: Sequence[str], key: Sequence[str]) -> int:
     return next((i for i, (a, b) in enumerate(zip(here, key, strict=False)) if a != b), min(len(here), len(key)))
 
 
-_PYDANTIC_PARTS = re.compile(r"\[key\]|bool|tuple\[.*|function-[a-z]+\[.*|constrained-\w+")
+_PYDANTIC_PARTS = re.compile(r"\[key\]|bool|(tuple|dict)\[.*|function-[a-z]+\[.*|constrained-\w+")
 _WORDS = {
     "a valid tuple": "a list in square brackets",
     "a valid string": "text in quotes",
@@ -165,9 +166,19 @@ def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:
     for part in table:
         if isinstance(here, type) and issubclass(here, BaseModel):
             field = next((f for name, f in here.model_fields.items() if part in {name, f.alias}), None)
-            here = None if field is None else field.annotation
+            here = None if field is None else _find_table(field.annotation)
         else:
             here = get_args(here)[-1] if get_args(here) else None  # a table of tables: any name is allowed
     if isinstance(here, type) and issubclass(here, BaseModel):
         return [field.alias or name for name, field in here.model_fields.items()]
     return []
+
+
+def _find_table(annotation: Any) -> Any:
+    """Return the member of a union that is a table of tables; any other annotation as it is."""
+    if get_origin(annotation) is Annotated:
+        return _find_table(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        members = map(_find_table, get_args(annotation))
+        return next((member for member in members if get_origin(member) is dict), annotation)
+    return annotation

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from spindle.cli.config.schema_gateway import ProfileEntry, ServerSection, TrustSection
+from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import McpSection, OpenApiSection
 from spindle.cli.config.schema_types import (
     ConfigSection,
@@ -199,6 +199,7 @@ class ConfigFile(ConfigSection):
     profiles: dict[Name, ProfileEntry] = {}
     server: ServerSection = Field(default_factory=ServerSection.model_construct)
     trust: TrustSection = Field(default_factory=TrustSection.model_construct)
+    lint: LintSection = Field(default_factory=LintSection.model_construct)
     engine: EngineSection = Field(default_factory=EngineSection.model_construct)
 
     @field_validator("*", mode="before")

@@ -37,6 +37,13 @@ class TrustSection(ConfigSection):
     """Tools that need approval once untrusted content was shown to the client, unless they are read-only."""
 
 
+class LintSection(ConfigSection):
+    """`[lint]`: what `spindle lint` and the gateway do not report."""
+
+    ignore: Texts = ()
+    """Rules (`SP304`), families (`SP3`), or a rule for some tools: `SP104:server/tool`, with `*` for any text."""
+
+
 class ServerSection(ConfigSection):
     """`[server]`: how `spindle serve` listens."""
 
@@ -58,6 +65,8 @@ class ServerSection(ConfigSection):
     """For each token."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
+    metrics: bool = True
+    """Whether /metrics is served, with the extra `metrics`; it needs a token where tokens are configured."""
     fence: bool = True
     """Whether results are fenced as untrusted content."""
     structured: bool = True

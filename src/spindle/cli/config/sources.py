@@ -20,7 +20,7 @@ from spindle.cli.config.schema import (
 )
 from spindle.cli.config.schema_types import MEMORY
 from spindle.errors import InvalidConfigError
-from spindle.json_types import JsonObject, JsonValue, is_object
+from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 
 NAME = "spindle.toml"
 
@@ -93,6 +93,7 @@ def _check_owner(path: Path) -> None:
 _COPIED_KEYS = ("command", "args", "env", "cwd", "url", "headers")
 _KNOWN_KEYS = {*_COPIED_KEYS, "type", "transport", "disabled", "enabled", "name", "description", "serverUrl", "httpUrl"}
 _TRANSPORTS = {"stdio", "http", "streamable-http", "streamableHttp", "streamable_http"}
+_MAX_WORDS = 200
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 
@@ -152,6 +153,9 @@ def _convert_servers(source: SourceFile, table: str, servers: JsonObject) -> Imp
     for name, entry in servers.items():
         if not is_object(entry):
             raise source.error((table, name), "expected an object with command or url")
+        if starts_spindle(entry):
+            notes.append(source.problem((table, name), "is skipped: it starts Spindle itself"))
+            continue
         is_off = entry.get("disabled") is True or entry.get("enabled") is False
         transport = entry.get("type") or entry.get("transport")
         if isinstance(transport, str) and transport not in _TRANSPORTS:
@@ -162,6 +166,17 @@ def _convert_servers(source: SourceFile, table: str, servers: JsonObject) -> Imp
         found[name] = _entry(entry) | ({"enabled": False} if is_off else {})
         notes += [source.problem((table, name), note) for note in _notes(entry)]
     return ImportedServers(source=source, table=table, servers=found, notes=tuple(notes), skipped=tuple(left_out))
+
+
+def starts_spindle(entry: Mapping[str, JsonValue]) -> bool:
+    """Return whether an entry starts Spindle, also as `uvx spindle …` or `python -m spindle.cli.main …`."""
+    given = entry.get("args")
+    args = [each for each in given[:_MAX_WORDS] if isinstance(each, str)] if is_array(given) else []
+    programs = [
+        re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe") for word in (str(entry.get("command")), *args[:4])
+    ]
+    is_launched = "serve" in args and ("spindle" in programs or "spindle.cli.main" in args)
+    return programs[0] == "spindle" or is_launched
 
 
 def _entry(given: Mapping[str, JsonValue]) -> JsonObject:

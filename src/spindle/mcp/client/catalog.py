@@ -117,6 +117,8 @@ class UpstreamCatalog:
         """Call `fn` whenever a list changes; return a function that unsubscribes it."""
         key = object()
         self._listeners[key] = fn
+        for server in self.servers:
+            server.follow()
 
         def unsubscribe() -> None:
             self._listeners.pop(key, None)

@@ -118,6 +118,7 @@ class UpstreamConnection:
             error=self._error,
             restarts=self._restarts,
             protocol_version=self._version,
+            reach=None if self._session_factory is None else self._session_factory.reach,
         )
 
     def is_open(self) -> bool:

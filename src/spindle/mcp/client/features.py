@@ -16,6 +16,7 @@ from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
 from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
+from spindle.mcp.client.feature_lock import FeatureLock
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
@@ -77,10 +78,12 @@ class UpstreamFeatures:
         services: ClientServices,
         get_headers: GetHeaders,
         on_change: FeaturesChanged,
+        lock: FeatureLock,
     ) -> None:
         self.spec = connection.spec
         self.uris = UriMapping(self.spec.name, self.spec.prefix)
-        self.is_withheld: Callable[[Kind, str], bool] = lambda _kind, _name: False
+        self.lock = lock
+        self.is_withheld: Callable[[Kind, str], bool] = lock.is_withheld
         self.declared: ServerCapabilities | None = None
         """The capabilities of the server when it was last connected; `None` before."""
         self.watch = ResourceWatch(connection)
@@ -92,6 +95,12 @@ class UpstreamFeatures:
         self._on_change = on_change
         self._listings = {kind: _Listing(kind) for kind in KINDS}
         self._changed = anyio.Event()
+        self._is_followed = anyio.Event()
+        self._live: ActiveConnection | None = None
+
+    def follow(self) -> None:
+        """Keep the lists current from now on, and report their changes; before, they are read on request only."""
+        self._is_followed.set()
 
     # --- listing
 
@@ -125,7 +134,7 @@ class UpstreamFeatures:
         with anyio.move_on_after(seconds):
             live = await self._connection.get_active()
             if live is not None:
-                self.declared = live.session.features.capabilities
+                self._adopt(live)
             listing = self._listings[kind]
             if live is not None and (not self._is_current(listing) or listing.lock.locked()):
                 await self._read_listing(listing)
@@ -134,9 +143,8 @@ class UpstreamFeatures:
         now = self._services.clock.now()
         if not self._has(listing.kind) or now < listing.retry_at:
             return True
-        return not listing.is_stale and (
-            self._reports_changes(listing.kind) or now - listing.listed_at < LISTING_SECONDS
-        )
+        is_reported = self._is_followed.is_set() and self._reports_changes(listing.kind)
+        return not listing.is_stale and (is_reported or now - listing.listed_at < LISTING_SECONDS)
 
     def _has(self, kind: ListKind) -> bool:
         return self.declared is not None and getattr(self.declared, _capability(kind)) is not None
@@ -168,6 +176,7 @@ class UpstreamFeatures:
                 raise
             # Thousands of definitions take long to sanitise.
             built = await anyio.to_thread.run_sync(self._build, entries, list(problems), abandon_on_cancel=True)
+            self.lock.apply(await anyio.to_thread.run_sync(self.lock.check, listing.kind, entries))
             self._apply(listing, *built)
 
     def _build(self, entries: Sequence[Any], problems: list[str]) -> tuple[list[Feature], list[Any], list[str]]:
@@ -206,10 +215,9 @@ class UpstreamFeatures:
     # --- while connected
 
     async def run(self, live: ActiveConnection) -> None:
-        """List everything, and again after changes, until cancelled."""
-        self.declared = live.session.features.capabilities
-        for listing in self._listings.values():
-            listing.is_stale, listing.retry_at = True, -math.inf
+        """List everything, and again after changes, until cancelled; nothing before the lists are followed."""
+        self._adopt(live)
+        await self._is_followed.wait()
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch.run, live, self.notice, lambda: self._mark_stale(*KINDS))
             await self._read_stale()
@@ -218,6 +226,13 @@ class UpstreamFeatures:
                 self._changed = anyio.Event()
                 await self._read_stale()
                 await self._services.clock.sleep(LISTING_SECONDS)
+
+    def _adopt(self, live: ActiveConnection) -> None:
+        """Take over a new connection: its server may have other lists than the last one."""
+        if self._live is not live:
+            self._live, self.declared = live, live.session.features.capabilities
+            for listing in self._listings.values():
+                listing.is_stale, listing.retry_at = True, -math.inf
 
     async def _read_stale(self) -> None:
         for listing in self._listings.values():
@@ -287,6 +302,7 @@ class UpstreamFeatures:
             )
 
         answer: Any = await self._requests.send(send, method="resources/read", ctx=ctx)
+        self.lock.check_content(uri, getattr(answer, "contents", ()))
         self._report("read", {"uri": self._rules.clean_uri(uri)})
         return self._rules.clean_read(answer) if hasattr(answer, "contents") else self._clean_questions(answer)
 

@@ -5,25 +5,31 @@ A call is sent a second time only if it was not delivered or is repeatable.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import anyio.to_thread
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import ClientCapabilityError, InvalidToolError, UpstreamError
 from spindle.execution.results import HandlerResult, redact_result
-from spindle.json_types import JsonValue, is_object, untyped
+from spindle.json_types import JsonObject, JsonValue, is_object, untyped
 from spindle.mcp.client.connection import UpstreamConnection
 from spindle.mcp.client.contents import map_result_uris
+from spindle.mcp.client.feature_lock import FeatureLock
+from spindle.mcp.client.features import KINDS as LIST_KINDS
 from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import RunningCall
-from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool
+from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool, to_definition
 from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
 from spindle.mcp.client_requests import Capability, can_ask
+from spindle.mcp.lock.definitions import KINDS, bound_facts
+from spindle.mcp.lock.lock_file import LockedServer
+from spindle.mcp.lock.quarantine import MAX_SHOWN, DefinitionGuard
 from spindle.mcp.spec import ServerSpec, is_custom_header
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
@@ -93,14 +99,53 @@ class UpstreamServer:
         self.spec = spec
         self.connection = UpstreamConnection(spec, services, self)
         self._services = services
-        self._tools = ServerTools(spec, registry, self._warn)
-        self.features = UpstreamFeatures(self.connection, services, self._get_headers, on_features_changed)
+        self.guard = DefinitionGuard(spec.name, services.lock, events=services.events, redactor=services.redactor)
+        self._tools = ServerTools(spec, registry, self._warn, self.guard)
+        self.features = UpstreamFeatures(
+            self.connection,
+            services,
+            self._get_headers,
+            on_features_changed,
+            FeatureLock(self.guard, services.redactor),
+        )
         """Its prompts and resources."""
         self._on_tools_changed = on_tools_changed
+        self._on_features_changed = on_features_changed
+        self._listed: Sequence[ForeignTool] | None = None
 
     def status(self) -> ServerStatus:
         """Return the current status."""
-        return self.connection.status(tools=len(self._tools))
+        withheld = self.guard.get_withheld()
+        return replace(
+            self.connection.status(tools=len(self._tools)),
+            locked=self.guard.is_locked,
+            quarantined=len(withheld),
+            withheld=withheld[:MAX_SHOWN],
+        )
+
+    async def describe(self) -> LockedServer:
+        """Return what the server offers and says about itself now, without its origin.
+
+        What a lock file cannot hold is left out: `guard` has the problems.
+        """
+        live = await self.connection.get_active()
+        if live is None:
+            return LockedServer()
+        for each in LIST_KINDS:
+            await self.features.refresh(each)
+        await self.features.lock.survey_apps(lambda uri: self.features.read(uri, ctx=ToolContext()))
+        said: JsonObject = self._services.redactor.redact_value(live.session.describe_server())
+        listed = {kind: self.guard.get_listing(kind).definitions for kind in KINDS}
+        return LockedServer(
+            program=bound_facts(said["program"]),
+            capabilities=bound_facts(said["capabilities"]),
+            protocol=live.session.protocol_version,
+            definitions={kind: listed[kind] for kind in KINDS if listed[kind]},
+        )
+
+    def definitions(self) -> list[JsonObject]:
+        """Return the definitions of the last listing, not sanitised, with our own secrets masked."""
+        return [self._services.redactor.redact_value(each) for each in self._tools.get_listed()]
 
     def retry_rejected_tools(self) -> None:
         """Register the tools that were rejected for a name which may be free now."""
@@ -109,12 +154,24 @@ class UpstreamServer:
 
     def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert what is new or changed in a listing; may run in a thread."""
+        self._listed = tuple(listed)
         return self._tools.prepare(listed, self._make_tool)
 
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes of a listing."""
+        withheld = self.guard.get_withheld()
         if self._tools.apply(prepared):
             self._on_tools_changed(self)
+        elif withheld != self.guard.get_withheld():
+            self._services.changed()
+
+    async def recheck(self) -> None:
+        """Check the latest listing again, since the lock was replaced."""
+        if self._listed is not None:
+            self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
+        self.features.lock.recheck()
+        self._on_features_changed(self.features, "prompts")
+        self._on_features_changed(self.features, "resources")
 
     async def watch_features(self, live: ActiveConnection) -> None:
         """List prompts and resources while the server is connected."""
@@ -135,12 +192,12 @@ class UpstreamServer:
         self._services.events.warn(f"MCP server {self.spec.name!r}: {clean}", source="mcp")
 
     async def call(self, wanted: UpstreamCall) -> Ok | Err:
-        """Send one call and return its result without our credentials, within the server's `timeout_seconds`."""
+        """Send one call and return its result without our credentials, within the tool's timeout."""
         result = await self._call_in_time(wanted)
         return redact_result(HandlerResult(result), self._services.redactor).result
 
     async def _call_in_time(self, wanted: UpstreamCall) -> Ok | Err:
-        name, seconds = self.spec.name, self.spec.timeout_seconds
+        name, seconds = self.spec.name, wanted.timeout_seconds
         with anyio.move_on_after(seconds):
             try:
                 headers = await self._get_headers(wanted.ctx)
@@ -211,9 +268,14 @@ class UpstreamServer:
                 box.result = await live.session.call(
                     upstream_call.tool,
                     upstream_call.args,
-                    seconds=self.spec.timeout_seconds + _SPARE_SECONDS,
+                    seconds=upstream_call.timeout_seconds + _SPARE_SECONDS,
                     on_progress=_build_progress_callback(upstream_call, box, self._services.redactor),
                     ask=ask,
+                    may_repeat=lambda listed: (
+                        not self.guard.check("tool", [to_definition(each) for each in listed]).is_withheld(
+                            upstream_call.tool
+                        )
+                    ),
                     capabilities=describe_capabilities(call.ctx, sampling=self.spec.sampling, roots=self.spec.roots),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call

@@ -11,10 +11,12 @@ from anyio.abc import TaskGroup
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import SpindleError
 from spindle.events import Events
+from spindle.mcp.lock.quarantine import LockPolicy, WithheldDefinition
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
+    from spindle.mcp.client.confinement import ServerReach
     from spindle.mcp.client.session import UpstreamSession
 
 
@@ -122,6 +124,10 @@ class ClientServices:
     """Returns the extra headers of a call over HTTP."""
     changed: Callable[[], None]
     """Called when tools or the state of a server changed."""
+    lock: LockPolicy = field(default_factory=LockPolicy)
+    """What the servers may offer."""
+    client_name: str = "spindle"
+    """The name under which this client introduces itself."""
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]
@@ -141,6 +147,14 @@ class ServerStatus:
     restarts: int = 0
     """How often it was restarted after it had been ready."""
     protocol_version: str | None = None
+    reach: "ServerReach | None" = None
+    """What a server over stdio can reach; `None` until it was started."""
+    locked: bool | None = None
+    """Whether the server is in the lock file; `None` without one."""
+    quarantined: int = 0
+    """Number of definitions that are withheld, because they changed or are new since the server was locked."""
+    withheld: tuple[WithheldDefinition, ...] = ()
+    """The first of them."""
 
 
 _MAX_WORDS = 500

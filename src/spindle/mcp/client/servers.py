@@ -20,10 +20,14 @@ from spindle.errors import (
 )
 from spindle.events import Events
 from spindle.extras import missing_extra
-from spindle.json_types import untyped
+from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.lock.comparison import DefinitionChange
+from spindle.mcp.lock.definitions import KINDS
+from spindle.mcp.lock.lock_file import LockedServer
+from spindle.mcp.lock.quarantine import LockPolicy
 from spindle.mcp.spec import ServerSpec
 from spindle.text import did_you_mean
 from spindle.tools.registry import ToolRegistry
@@ -38,7 +42,8 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
-    credentials that specs name; `headers` returns extra headers for a call over HTTP.
+    credentials that specs name; `headers` returns extra headers for a call over HTTP. With a `lock`, definitions of a
+    locked server that changed or are new are neither offered nor callable.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -57,6 +62,8 @@ class McpServers:
         headers: CallHeaders | None = None,
         events: Events | None = None,
         clock: Clock | None = None,
+        lock: LockPolicy | None = None,
+        client_name: str = "spindle",
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
@@ -71,7 +78,10 @@ class McpServers:
             resolve=self._resolve,
             headers=headers,
             changed=self._notify_listeners,
+            lock=LockPolicy() if lock is None else lock,
+            client_name=client_name,
         )
+        self._lock = services.lock
         self._servers = [
             UpstreamServer(
                 spec,
@@ -125,9 +135,35 @@ class McpServers:
                 f"required MCP server not connected: {said}; fix it, or set required=False", server=dead[0][0]
             )
 
+    async def describe(self, name: str) -> tuple[LockedServer, list[DefinitionChange]]:
+        """Return what a server offers now, for a lock file, and the definitions that cannot be locked.
+
+        Raises:
+            UnknownServerError: No server has that name.
+            UpstreamError: The server cannot be connected.
+        """
+        server = self._find(name)
+        attempt = server.connection.request_start(is_fresh=True)
+        await attempt.done.wait()
+        if attempt.connection is None:
+            raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
+        unreadable = [
+            DefinitionChange(kind=kind, name=each, type="unreadable", problem=problem)
+            for kind in KINDS
+            for each, problem in server.guard.get_listing(kind).problems.items()
+        ]
+        return await server.describe(), unreadable
+
     def status(self) -> list[ServerStatus]:
         """Return the status of each server, in the order of the specs."""
         return [server.status() for server in self._servers]
+
+    def definitions(self) -> dict[str, list[JsonObject]]:
+        """Return the tools of each server as it listed them, also those that are not offered.
+
+        Nothing is sanitised: the texts are for checks such as `spindle.mcp.lint`, never for a client or a model.
+        """
+        return {server.spec.name: server.definitions() for server in self._servers}
 
     def on_change(self, fn: Callable[[], None]) -> Callable[[], None]:
         """Call `fn` whenever tools or a server's state change; return a function that unsubscribes it."""
@@ -156,6 +192,19 @@ class McpServers:
             connection.mark_lost(attempt.connection, "it does not answer")
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
+
+    @property
+    def lock(self) -> LockPolicy:
+        """The lock in force."""
+        return self._lock
+
+    async def apply_lock(self, policy: LockPolicy) -> None:
+        """Use another lock from now on; the latest listings are checked against it at once."""
+        self._lock = policy
+        for server in self._servers:
+            server.guard.policy = policy
+        for server in self._servers:
+            await server.recheck()
 
     async def restart(self, name: str) -> None:
         """Stop a server and start it again.

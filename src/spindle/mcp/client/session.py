@@ -37,7 +37,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from spindle.json_types import JsonObject, JsonValue
 from spindle.mcp.client.call_capabilities import CallCapabilities, mark_capabilities
@@ -47,6 +47,8 @@ from spindle.mcp.client.listing_filter import InvalidToolFilter
 from spindle.mcp.client.upstream_questions import Action, Answered, Content, Question
 from spindle.mcp.client_requests import Root as ClientRoot
 
+_EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+"""Extensions that a client behind the gateway may have; a server may offer apps to no others."""
 MAX_PAGES = 100
 MAX_TOOLS = 2_000
 MIN_FRESH_SECONDS = 60.0
@@ -126,6 +128,14 @@ class UpstreamSession:
             else:
                 return
         await self._session.initialize()
+
+    def describe_server(self) -> JsonObject:
+        """Return what the server says about itself: `program` and `capabilities`."""
+        info, capabilities = self._session.server_info, self._session.server_capabilities
+        return {
+            "program": {} if info is None else _dump(info, include={"name", "version"}),
+            "capabilities": {} if capabilities is None else _dump(capabilities),
+        }
 
     async def list_tools(self) -> tuple[list[Tool], list[str]]:
         """Return the server's tools, read page by page, and the problems of the listing."""
@@ -207,8 +217,11 @@ class UpstreamSession:
         on_progress: ProgressFnT,
         ask: AnswerQuestions,
         capabilities: JsonObject | None = None,
+        may_repeat: Callable[[list[Tool]], bool] = lambda _listed: True,
     ) -> CallToolResult:
         """Call a tool; questions of its server are answered by `ask`, which has these capabilities for the call.
+
+        A call that is rejected because the definition is out of date is repeated, if the new listing allows it.
 
         Raises:
             MCPError: The server answered with an error, or not at all.
@@ -234,7 +247,8 @@ class UpstreamSession:
                 if error.code != HEADER_MISMATCH or relisted or not self.is_modern:
                     raise
                 relisted = True  # it was rejected because our definition of the tool is out of date
-                await self.list_tools()
+                if not may_repeat((await self.list_tools())[0]):
+                    raise
                 continue
             if not isinstance(result, InputRequiredResult):
                 return result
@@ -288,7 +302,7 @@ def _build_roots(found: Sequence[ClientRoot]) -> ListRootsResult:
 
 @asynccontextmanager
 async def open_session(
-    link: TransportLink, callbacks: SessionCallbacks, *, seconds: float
+    link: TransportLink, callbacks: SessionCallbacks, *, seconds: float, client_name: str = "spindle"
 ) -> AsyncGenerator[UpstreamSession, None]:
     """Connect over a link and yield the session; `seconds` is the default timeout of a request."""
 
@@ -334,12 +348,17 @@ async def open_session(
             list_roots_callback=on_roots if callbacks.can_list_roots else None,
             logging_callback=on_log,
             message_handler=on_message,
-            client_info=Implementation(name="spindle", version=_version()),
+            client_info=Implementation(name=client_name, version=_version()),
             log_level="info",
+            extensions=_EXTENSIONS,
         ) as session,
     ):
         sessions.append(session)
         yield UpstreamSession(session, link)
+
+
+def _dump(model: BaseModel, include: set[str] | None = None) -> JsonObject:
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True, include=include)
 
 
 def _build_elicit_result(action: Action, content: Content | None) -> ElicitResult:

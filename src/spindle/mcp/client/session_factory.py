@@ -11,13 +11,16 @@ import anyio.to_thread
 from mcp.client.subscriptions import ServerEvent
 
 from spindle.events import Logged
+from spindle.mcp.client.confinement import ServerConfinement, ServerReach
+from spindle.mcp.client.environment import build_environment
+from spindle.mcp.client.home import ServerHome
 from spindle.mcp.client.http import HttpLink
 from spindle.mcp.client.lifecycle import ClientServices, describe_failure
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.running_calls import RunningCalls
 from spindle.mcp.client.session import SessionCallbacks, UpstreamSession, open_session
 from spindle.mcp.client.sse import SseLink
-from spindle.mcp.client.stdio import ScratchDirectory, StdioLink, build_environment
+from spindle.mcp.client.stdio import StdioLink
 from spindle.mcp.client.upstream_questions import Answered, Question
 from spindle.mcp.spec import ServerSpec
 from spindle.text import to_printable
@@ -47,7 +50,9 @@ class SessionFactory:
         self._tools_changed = tools_changed
         self._feature_event = feature_event
         self._warn = warn
-        self._scratch = ScratchDirectory()
+        self._home = ServerHome(spec.home, server=spec.name)
+        self._confinement: ServerConfinement | None = None
+        self._told: tuple[str, ...] = ()
         self._has_warned = False
         self._is_older = False
         """Whether the server has turned out to have only the older HTTP transport."""
@@ -86,8 +91,10 @@ class SessionFactory:
             can_sample=self._spec.sampling,
             can_list_roots=self._spec.roots,
         )
-        opened = open_session(link, hooks, seconds=self._spec.start_timeout_seconds)
+        seconds, name = self._spec.start_timeout_seconds, self._services.client_name
+        opened = open_session(link, hooks, seconds=seconds, client_name=name)
         session = await stack.enter_async_context(opened)
+        self._warn_of_reach()
         await negotiate(session)
         return session
 
@@ -96,15 +103,31 @@ class SessionFactory:
 
     async def close(self) -> None:
         """Remove the server's temporary directory."""
-        await anyio.to_thread.run_sync(self._scratch.remove)
+        await anyio.to_thread.run_sync(self._home.remove)
+
+    @property
+    def reach(self) -> ServerReach | None:
+        """What a server over stdio can reach, once it was started."""
+        return None if self._confinement is None else self._confinement.reach
+
+    def _warn_of_reach(self) -> None:
+        """Emit a warning if the server is not confined as its spec says; a `sandbox` of "none" is its own choice."""
+        reach = self.reach
+        if reach is None or reach.sandbox == "off" or reach.notes == self._told:
+            return
+        self._told = reach.notes
+        said = "; ".join(reach.notes)
+        self._warn(f"runs without a sandbox: {said}" if not reach.is_confined else f"in its sandbox: {said}")
 
     async def _link(self) -> TransportLink:
         resolve = partial(self._services.resolve, self._spec.name)
         if self._spec.command is None:
             return (SseLink if self._spec.sse or self._is_older else HttpLink)(self._spec, resolve)
         secrets = {name: await resolve(secret) for name, secret in self._spec.env_secrets.items()}
-        scratch = await anyio.to_thread.run_sync(self._scratch.create)
-        return StdioLink(self._spec, build_environment(self._spec, os.environ, scratch, secrets))
+        folders = await anyio.to_thread.run_sync(self._home.create)
+        self._confinement = ServerConfinement(self._spec, folders)
+        environment = build_environment(self._spec, os.environ, folders.variables, secrets)
+        return StdioLink(self._spec, environment, self._confinement)
 
     def _forward_log(self, level: str, logger: str | None, data: object) -> None:
         redact = self._services.redactor.redact

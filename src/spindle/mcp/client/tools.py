@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from spindle.bridges.structured_content import allow_any_root
@@ -11,13 +11,16 @@ from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.definition_extras import collect_extras
 from spindle.mcp.client.resource_uris import UriMapping
+from spindle.mcp.lock.quarantine import CheckedListing, DefinitionGuard
 from spindle.mcp.spec import ServerSpec
-from spindle.text import shorten, to_printable
+from spindle.mcp.tool_settings import get_tool_settings, list_unknown
+from spindle.text import escape_invisible, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema.base import Problem
 from spindle.tools.schema.json_schema import RawSchema
+from spindle.trust.definitions import MAX_TITLE_CHARS, DefinitionTexts, sanitise_definition, sanitise_text
 
 if TYPE_CHECKING:
     from mcp_types import Tool as ForeignTool
@@ -97,7 +100,6 @@ def _describe_problem(problem: Problem) -> str:
 
 TOOLSET = "mcp"
 _RESERVED = ("mcp__", "artifact_")
-_MAX_DESCRIPTION = 10_000
 _MAX_NAME = 200
 
 Warn = Callable[[str], None]
@@ -126,6 +128,7 @@ class UpstreamCall:
     is_repeatable: bool
     """Whether the call may be sent twice: its tool is known to be idempotent."""
     check_output: OutputCheck | None
+    timeout_seconds: float = 60
 
 
 Forward = Callable[[UpstreamCall], Awaitable[Ok | Err]]
@@ -145,16 +148,22 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
     """Build a `Tool` from a server's definition; its annotations count only if the server is trusted.
 
     Raises:
-        InvalidToolError: Its input schema is invalid, or validation would be too costly.
+        InvalidToolError: Its input schema is invalid, validation would be too costly, or a name or value of its
+            contract hides something.
     """
-    bare = foreign.name
     check = _output_check_of(foreign, warn)
+    foreign = _sanitise(foreign if check is not None else foreign.model_copy(update={"output_schema": None}))
+    bare = foreign.name
+    settings = get_tool_settings(spec.tool_settings, bare)
     hints = foreign.annotations
     read_only = spec.trusted and hints is not None and hints.read_only_hint is True
     idempotent = read_only or (spec.trusted and hints is not None and hints.idempotent_hint is True)
 
+    seconds = settings.timeout_seconds or spec.timeout_seconds
+
     async def handler(args: JsonObject, ctx: ToolContext, _meta: object) -> Ok | Err:
-        return await forward(UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check))
+        wanted = UpstreamCall(tool=bare, args=args, ctx=ctx, is_repeatable=idempotent, check_output=check)
+        return await forward(replace(wanted, timeout_seconds=seconds))
 
     return Tool(
         name=full_name(spec, bare),
@@ -164,9 +173,10 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         meta={"mcp": _about(spec, foreign, is_checked=check is not None)},
         trusted=spec.trusted,
         toolset=TOOLSET,
-        max_result_chars=spec.max_result_chars,
+        max_result_chars=settings.max_result_chars or spec.max_result_chars,
         is_available=available,
-        timeout_seconds=spec.timeout_seconds,
+        timeout_seconds=seconds,
+        requires_approval=settings.requires_approval is True,
         read_only=read_only,
         idempotent=idempotent,
     )
@@ -182,10 +192,27 @@ def _output_check_of(foreign: "ForeignTool", warn: Warn) -> OutputCheck | None:
         return None
 
 
+def _sanitise(foreign: "ForeignTool") -> "ForeignTool":
+    """Return the definition with all texts sanitised, before anything of it is shown."""
+    clean = sanitise_definition(
+        DefinitionTexts(
+            name=foreign.name,
+            title=foreign.title,
+            description=foreign.description,
+            input_schema=foreign.input_schema,
+            output_schema=foreign.output_schema,
+        )
+    )
+    hints = foreign.annotations
+    if hints is not None and hints.title is not None:
+        hints = hints.model_copy(update={"title": sanitise_text(hints.title, MAX_TITLE_CHARS)})
+    texts = {each.name: getattr(clean, each.name) for each in fields(clean)}
+    return foreign.model_copy(update={**texts, "annotations": hints})
+
+
 def _description(foreign: "ForeignTool") -> str:
     text = foreign.description if (foreign.description or "").strip() else None
-    text = text or foreign.title or foreign.name
-    return shorten(text, _MAX_DESCRIPTION)
+    return text or foreign.title or foreign.name
 
 
 def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> JsonObject:
@@ -196,9 +223,14 @@ def _about(spec: ServerSpec, foreign: "ForeignTool", *, is_checked: bool) -> Jso
     return {key: value for key, value in about.items() if value is not None}
 
 
+def to_definition(foreign: "ForeignTool") -> JsonObject:
+    """Return a definition as its server listed it."""
+    return foreign.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
 def quote_name(name: str) -> str:
     """Quote a server-provided name for a warning."""
-    return repr(to_printable(name, _MAX_NAME))
+    return repr(to_printable(escape_invisible(name), _MAX_NAME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +243,11 @@ class _Candidate:
     problem: str | None = None
     """Why it is not offered."""
 
+    @property
+    def was_withheld(self) -> bool:
+        """Whether the lock withheld it, so that it was not converted."""
+        return self.tool is None and self.problem is None
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedListing:
@@ -219,13 +256,16 @@ class PreparedListing:
     candidates: dict[str, _Candidate]
     refused: dict[str, str]
     warnings: list[str]
+    checked: CheckedListing | None = None
+    """What the lock says; `None` if the listing was checked before."""
 
 
 class ServerTools:
     """The registered tools of one server."""
 
-    def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn) -> None:
+    def __init__(self, spec: ServerSpec, registry: ToolRegistry, warn: Warn, guard: DefinitionGuard) -> None:
         self._spec = spec
+        self._guard = guard
         self._registry = registry
         self._warn = warn
         self._known: dict[str, _Candidate] = {}
@@ -237,16 +277,24 @@ class ServerTools:
     def __len__(self) -> int:
         return len(self._registered)
 
+    def get_listed(self) -> list[JsonObject]:
+        """Return the definitions of the last listing as the server wrote them: nothing in them is sanitised."""
+        return [json.loads(each.listed) for each in self._known.values()]
+
     def prepare(self, foreign: Sequence["ForeignTool"], make: Callable[["ForeignTool", Warn], Tool]) -> PreparedListing:
         """Convert what is new or changed in a listing; changes nothing, so it may run in a thread."""
+        checked = self._guard.check("tool", [to_definition(each) for each in foreign])
         wanted, refused = self._select_tools(foreign)
         warnings: list[str] = []
         known = self._known
         candidates: dict[str, _Candidate] = {}
         for bare, each in wanted.items():
             listed = json.dumps(each.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
+            if checked.is_withheld(bare):
+                candidates[bare] = _Candidate(listed, None)
+                continue
             row = known.get(bare)
-            if row is not None and row.listed == listed:
+            if row is not None and row.listed == listed and not row.was_withheld:
                 candidates[bare] = row
                 continue
             try:
@@ -254,11 +302,13 @@ class ServerTools:
             except InvalidToolError as error:
                 problem = f"its tool {quote_name(bare)} is left out: {error}"
                 candidates[bare] = _Candidate(listed, None, problem)
-        return PreparedListing(candidates, refused, warnings)
+        return PreparedListing(candidates, refused, warnings, checked)
 
     def apply(self, prepared: PreparedListing) -> bool:
         """Register the changes of a listing; return whether there were any."""
         refused, changed = dict(prepared.refused), False
+        if prepared.checked is not None:
+            self._guard.apply(prepared.checked)
         for bare in [bare for bare in self._registered if bare not in prepared.candidates]:
             self._registry.unregister(self._registered.pop(bare).name)
             changed = True
@@ -294,6 +344,8 @@ class ServerTools:
         for each in foreign:
             if allowed is not None and each.name not in allowed:
                 continue
+            if get_tool_settings(self._spec.tool_settings, each.name).hidden:
+                continue
             if each.name in wanted:
                 refused[f"{each.name} (again)"] = f"it lists {quote_name(each.name)} twice; the first is used"
             elif not each.name:
@@ -303,6 +355,8 @@ class ServerTools:
         for name in allowed or ():
             if name not in wanted:
                 refused[f"{name} (missing)"] = f"it has no tool {quote_name(name)}, which its spec names in tools"
+        for name in list_unknown(self._spec.tool_settings, (each.name for each in foreign)):
+            refused[f"{name} (settings)"] = f"it has no tool {quote_name(name)}, for which its spec has settings"
         return wanted, refused
 
     def _find_holder(self, bare: str) -> str | None:
@@ -317,6 +371,6 @@ class ServerTools:
 
     def _warn_rejected(self, refused: dict[str, str]) -> None:
         for key, problem in refused.items():
-            if self._rejected.get(key) != problem:
+            if problem and self._rejected.get(key) != problem:  # the guard reports what it withholds
                 self._warn(problem)
         self._rejected = refused

@@ -4,10 +4,11 @@ import hmac
 import json
 import math
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -40,6 +41,9 @@ from spindle.mcp.server.tool_server import ToolServer
 from spindle.text import to_printable
 
 HEALTH: Final = "/health"
+METRICS: Final = "/metrics"
+MetricsAnswer: TypeAlias = tuple[int, str, bytes]
+"""The status, the content type and the content of the page /metrics."""
 _DONE: Final = 200
 _UNAVAILABLE: Final = 503
 _SESSION_SECONDS: Final = 30
@@ -76,8 +80,9 @@ class HttpSettings:
     """Limit for each token; `None` for no limit. Without tokens there is none."""
 
     def __post_init__(self) -> None:
-        if not self.path.startswith("/") or self.path == HEALTH:
-            raise UsageError(f"the path must start with / and differ from {HEALTH}, got {self.path!r}", field="path")
+        if not self.path.startswith("/") or self.path in (HEALTH, METRICS):
+            others = f"{HEALTH} and {METRICS}"
+            raise UsageError(f"the path must start with / and differ from {others}, got {self.path!r}", field="path")
         self._check_sse_path()
         if not self.tokens and not is_loopback(self.host):
             raise UsageError(
@@ -99,7 +104,7 @@ class HttpSettings:
 
     def _check_sse_path(self) -> None:
         path = self.sse_path
-        taken = {HEALTH, self.path}
+        taken = {HEALTH, METRICS, self.path}
         if path is not None and (not path.startswith("/") or path in taken or build_messages_path(path) in taken):
             raise UsageError(
                 f"the SSE path must start with / and differ from {HEALTH} and {self.path}, got {path!r}",
@@ -151,8 +156,13 @@ def http_app(
     *,
     health: Callable[[], Mapping[str, JsonValue]] = dict,
     shared: SharedRecords | None = None,
+    metrics: Callable[[], Awaitable[MetricsAnswer]] | None = None,
+    refusals: Counter[int] | None = None,
 ) -> ASGIApp:
-    """Build the ASGI application: the MCP endpoint and the health page; `shared` as the server has it."""
+    """Build the ASGI application: the MCP endpoint and the pages /health and, if given, /metrics.
+
+    `shared` is what the server has. `refusals` counts the requests that were refused before, by their status.
+    """
 
     async def healthy(request: Request) -> Response:
         user = request.scope.get("user")
@@ -166,6 +176,10 @@ def http_app(
             answer["status"] = "stopping"  # so that a balancer sends no more requests here
         return JSONResponse(answer, status_code=200 if answer["status"] == "ok" else 503)
 
+    async def measured(_request: Request) -> Response:
+        status, kind, content = (404, "text/plain", b"not found\n") if metrics is None else await metrics()
+        return Response(content, status_code=status, headers={"Content-Type": kind})
+
     older: list[Route] = []
     if settings.sse_path is not None:
         older = SseSessions(server, settings.sse_path, max_sessions=settings.max_sessions).build_routes()
@@ -174,21 +188,32 @@ def http_app(
         # Checked before, more strictly than the SDK does.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_sessions=settings.max_sessions,
-        custom_starlette_routes=[Route(HEALTH, healthy, methods=["GET"]), *older],
+        custom_starlette_routes=[
+            Route(HEALTH, healthy, methods=["GET"]),
+            Route(METRICS, measured, methods=["GET"]),
+            *older,
+        ],
     )
     if shared is None:
-        return _AuthMiddleware(app, settings, server)
+        return _AuthMiddleware(app, settings, server, refusals=refusals)
     sessions = SharedSessions(app, server, shared, path=settings.path, max_sessions=settings.max_sessions)
-    return _AuthMiddleware(sessions, settings, server, replica=shared.replica)
+    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, refusals=refusals)
 
 
 class _AuthMiddleware:
     """ASGI middleware that checks Host, Origin and the bearer token, without revealing which tokens exist."""
 
     def __init__(
-        self, app: ASGIApp, settings: HttpSettings, server: ToolServer, *, replica: Replica | None = None
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        server: ToolServer,
+        *,
+        replica: Replica | None = None,
+        refusals: Counter[int] | None = None,
     ) -> None:
         self._app, self._settings, self._server = app, settings, server
+        self._refusals: Counter[int] = Counter() if refusals is None else refusals
         security = settings.build_security()
         self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
         self._origins = [parse_origin(entry) for entry in security.allowed_origins]
@@ -217,13 +242,15 @@ class _AuthMiddleware:
             send = self._explain_session_limit(scope, receive, send)
             if self._server.load.has_full_clients:
                 refused, receive = await self._check_calls(request, receive)
+        if refused is not None:
+            self._refusals[refused.status_code] += 1
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
         await (refused or self._app)(scope, receive, send)
 
     def _check_stopping(self, scope: Scope) -> Response | None:
         """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
-        if self._replica is None or not self._server.load.is_stopping or scope["path"] == HEALTH:
+        if self._replica is None or not self._server.load.is_stopping or scope["path"] in (HEALTH, METRICS):
             return None
         return _busy("This replica is stopping.", 1, status=_UNAVAILABLE)
 

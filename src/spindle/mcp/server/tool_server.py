@@ -149,12 +149,21 @@ class ToolServer:
             on_read=self._taint_reader,
             is_ready=self._tools_ready,
             load=self.load,
+            list_tools=self._list_tools_of,
         )
         replica = None if self._shared is None else self._shared.replica
         catalog = UpstreamCatalog() if upstream is None else upstream.features
         changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
         budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
         return FeatureServer(catalog, self._offers, access, changes, budget)
+
+    def _list_tools_of(self, ctx: Context, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        known = self._find_current_list(self._get_session(ctx))
+        names = known.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in known.entries if each.mcp_server == server
+        }
 
     @property
     def options(self) -> InitializationOptions:

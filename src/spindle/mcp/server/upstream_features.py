@@ -1,6 +1,6 @@
 """Serves prompts and resources of upstream servers, and of `offers`, beside the tools. Read `FeatureServer.read`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
@@ -19,6 +19,7 @@ from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
+from spindle.mcp.server.app_pages import build_reach, is_app_page, wrap_contents
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.feature_changes import FeatureChanges
@@ -47,6 +48,8 @@ class ClientAccess:
     is_ready: anyio.Event | None
     """Set once the upstream servers are connected, or have failed to be."""
     load: CallLoad
+    list_tools: Callable[[Context, str], Mapping[str, str]]
+    """Returns the tools of an upstream server that the client sees: its own name → the name that the client uses."""
 
     async def wait_until_ready(self) -> None:
         """Wait until the upstream servers are connected."""
@@ -181,9 +184,18 @@ class FeatureServer:
         if not isinstance(answer, types.ReadResourceResult):
             return answer
         cap = target.server.spec.max_result_chars
-        return answer.model_copy(
-            update={"contents": await self._budget.fit_contents(answer.contents, session, max_chars=cap)}
-        )
+        contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap)
+        return answer.model_copy(update={"contents": await self._limit_apps(ctx, target, session, contents)})
+
+    async def _limit_apps(
+        self, ctx: Context, target: FeatureTarget, session: McpSession, contents: Sequence[Any]
+    ) -> Sequence[Any]:
+        spec = target.server.spec
+        if not any(map(is_app_page, contents)) or (spec.trusted and not spec.prefix):
+            return contents
+        tools = self._access.list_tools(ctx, spec.name)
+        reach = await build_reach(self.catalog, target, session.filter, tools)
+        return [wrap_contents(each, reach) for each in contents]
 
     async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""

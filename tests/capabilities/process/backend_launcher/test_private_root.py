@@ -250,7 +250,7 @@ from spindle.capabilities.process.backend_launcher import private_root
 from spindle.capabilities.process.backend_sandbox import DEVICES, VisiblePaths
 root, data, secret = sys.argv[1:]
 view = VisiblePaths.from_grants(root, [data], [], network=True)
-files = {"read": view.read, "write": view.write, "aliases": view.aliases, "devices": DEVICES}
+files = {"read": view.read, "write": view.write, "aliases": view.aliases, "places": (), "devices": DEVICES}
 files |= {"write_only": (), "hidden": (), "pins": ()}
 confine.enter_namespaces(network=True)
 if os.fork():

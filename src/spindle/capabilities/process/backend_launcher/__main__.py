@@ -150,7 +150,8 @@ def _enter_folder(plan: "Plan", report: ReportPipe) -> None:
         raise _ReportedError from error
     # Checked after chdir, so that a link planted between a check and the chdir has no effect.
     here = os.getcwd()  # noqa: PTH109 - importing pathlib would slow down the launcher
-    if here != plan["root"] and not here.startswith(plan["root"].rstrip("/") + "/"):
+    within = plan["within"]
+    if here != within and not here.startswith(within.rstrip("/") + "/"):
         report.send("failed", "outside", 0, here)
         raise _ReportedError
 
@@ -176,7 +177,7 @@ def _confine(plan: "Plan", report: ReportPipe, enforced: list[str]) -> None:
                 read=[*readable, *(("/proc",) if "proc" in enforced else files["own_proc"])],
                 write=files["write"],
                 write_only=files["write_only"],
-                listed=() if is_hiding else files["between"],
+                listed=files["listed"] if is_hiding else files["between"],
                 devices=files["devices"],
                 network=plan["network"],
             )

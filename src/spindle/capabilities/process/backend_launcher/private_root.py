@@ -43,7 +43,8 @@ def enter_private_root(root: str, files: "Files") -> list[str]:
         os.chdir(root)
         try:
             has_own_proc = _fill(trees, links)
-            _make_folder(root, {""})  # the working directory, also if nothing of it was granted
+            for folder in (root, *files["places"]):
+                _make_folder(folder, {""})  # the working directory, also if nothing of it was granted
             _hide(files["hidden"])
             confine.set_mount_attributes(confine.AT_FDCWD, ".", READ_ONLY)
             confine.pivot_root(".", ".")

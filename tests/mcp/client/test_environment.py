@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.mcp.client.stdio import INHERITED, ScratchDirectory, build_environment, find_program
+from spindle.mcp.client.environment import INHERITED, build_environment, find_program
 from spindle.mcp.spec import ServerSpec
 
 OWN = {
@@ -69,16 +69,6 @@ def test_a_functions_body_is_not_a_value() -> None:
     spec = ServerSpec(name="s", command="x", env_passthrough=("EVIL",))
 
     assert build_environment(spec, {"EVIL": "() { :; }; echo hi"}, {}, {}) == {}
-
-
-def test_a_scratch_folder_is_private_stays_the_same_and_goes() -> None:
-    scratch = ScratchDirectory()
-    first, second = scratch.create(), scratch.create()
-
-    assert first == second
-    assert Path(first["HOME"]).stat().st_mode & 0o077 == 0
-    scratch.remove()
-    assert not Path(first["HOME"]).exists()
 
 
 def test_a_program_is_looked_up_on_the_servers_own_path(tmp_path: Path) -> None:
