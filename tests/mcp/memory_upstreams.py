@@ -187,7 +187,7 @@ class MemoryLink:
     is_older = False
 
     def __init__(self, upstream: Upstream) -> None:
-        self.error_marker, self.broken = ErrorMarker(), anyio.Event()
+        self.error_marker, self.broken, self.is_older = ErrorMarker(), anyio.Event(), False
         self._upstream = upstream
 
     def describe_exit(self) -> str:

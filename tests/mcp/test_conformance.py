@@ -102,3 +102,34 @@ def test_a_server_of_the_older_revision_passes_on_both_behind_a_gateway(
 
     assert failed <= beyond, output
     assert len(passed) > 30
+
+
+TASKS = f"""
+[tools]
+modules = ["task_fixtures:TOOLS"]
+python_path = ["{HERE / "conformance"}"]
+[server]
+fence = false
+task_after_seconds = 0.5
+"""
+TASK_SCENARIOS = [
+    *("lifecycle", "capability-negotiation", "mrtr-input", "mrtr-composition", "dispatch-and-envelope"),
+    *("request-headers", "request-state-removal", "required-task-error", "wire-fields"),
+]
+
+
+def test_every_scenario_about_tasks_passes(tmp_path: Path) -> None:
+    suite = npm_program("conformance")
+    with served_over_http(tmp_path, config=TASKS) as address:
+        for scenario in TASK_SCENARIOS:
+            done = subprocess.run(
+                [*suite, "server", "--url", address, "--scenario", f"tasks-{scenario}"],
+                cwd=tmp_path,
+                env=node_environment(),
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            assert re.search(r"Passed: (\d+)/\1, 0 failed", done.stdout), done.stdout
+            assert done.returncode == 0

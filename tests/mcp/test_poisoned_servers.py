@@ -24,6 +24,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from spindle import Events, Executor, Journal, ToolContext
 from spindle.mcp import McpServers, ServerSpec, ToolServer
 from spindle.mcp.client.survey import ServerSurvey, survey_servers
+from spindle.mcp.lint import lint_registry
 from spindle.mcp.lock import LockFile, LockPolicy, QuarantineWarning
 from tests.bounds import wait_until
 from tests.mcp.gateways import entry
@@ -139,7 +140,6 @@ async def test_a_poisoned_definition_reaches_no_client_and_no_sink(
     }
     called = {json.loads(line)["name"] for line in attack.log.read_text().splitlines()}
     assert called == OFFERED[kind], "a withheld tool was called"
-    # LINT: once `spindle.mcp.lint` is here, assert that it flags "hidden", "shadowing" and "schema" on the first day.
     attack.sinks += [record.getMessage() for record in caplog.records]
     assert attack.find_leaks() == []
 
@@ -162,6 +162,19 @@ async def test_a_server_that_turns_while_it_is_in_use_is_quarantined_too(kind: s
     assert before == {f"mcp__notes__{name}" for name in ("read_note", "turn", "list_notes")}
     assert after == {f"mcp__notes__{name}" for name in OFFERED[kind]}
     assert attack.find_leaks() == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in QUARANTINED if kind != "renamed"])
+async def test_lint_flags_poison_that_was_there_before_any_lock(kind: str, tmp_path: Path) -> None:
+    attack = Attack(kind, tmp_path)
+    attack.day.touch()
+    with anyio.fail_after(IN_TIME):
+        async with attack.open(LockPolicy()) as servers:
+            await servers.ready()
+            findings = lint_registry(servers.registry, servers.definitions())
+
+    flagged = {each.name for each in findings if each.severity == "error" and each.server == "notes"}
+    assert flagged == QUARANTINED[kind]
 
 
 async def test_without_a_lock_a_server_that_turns_is_named_in_a_warning(tmp_path: Path) -> None:

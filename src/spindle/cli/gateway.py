@@ -37,6 +37,7 @@ from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
 from spindle.mcp.server.sessions import Caller
 from spindle.mcp.server.shared_records import SharedRecords
+from spindle.mcp.server.tasks.settings import TaskSettings
 from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
 from spindle.telemetry.prometheus import CallMetrics
@@ -199,7 +200,20 @@ def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:
         "spool": runtime.spool,
         "max_calls_per_session": section.max_calls_per_session,
         "max_running_per_session": section.max_running_per_session,
+        "tasks": _build_task_settings(runtime),
     }
+
+
+def _build_task_settings(runtime: Runtime) -> TaskSettings | None:
+    section = runtime.config.server
+    if not section.tasks:
+        return None
+    return TaskSettings(
+        after_seconds=section.task_after_seconds,
+        ttl_seconds=section.task_ttl_seconds,
+        journal=runtime.journal,
+        upstream=None if runtime.servers is None else runtime.servers.tasks,
+    )
 
 
 def _load_extra_server(config: Config) -> "Server[Any] | None":

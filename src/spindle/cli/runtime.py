@@ -83,7 +83,10 @@ async def open_runtime(
         transport = None if config.engine.url is None else await cli.open_engine(config, spool, stack)
         if config.apis:
             await cli.register_apis(config, registry, backends, observed_events)
-        servers, follower = await start_servers(config, registry, observed_events, stack, wait=wait_for_servers)
+        states = None if config.journal is None else journal.states
+        servers, follower = await start_servers(
+            config, registry, observed_events, stack, wait=wait_for_servers, states=states
+        )
         executor = Executor(
             registry,
             backends=backends,

@@ -5,6 +5,7 @@ Loads nothing that runs calls, so that `list` starts quickly.
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from spindle import cli, mcp
 from spindle.cli.config.loader import Config
@@ -14,6 +15,9 @@ from spindle.events import Events
 from spindle.text import did_you_mean
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from spindle.journal.states import StateStore
 
 
 @asynccontextmanager
@@ -58,15 +62,28 @@ def build_filter(config: Config, profile: str | None = None) -> ToolFilter | Non
 
 
 async def start_servers(
-    config: Config, registry: ToolRegistry, events: Events, stack: AsyncExitStack, *, wait: bool
+    config: Config,
+    registry: ToolRegistry,
+    events: Events,
+    stack: AsyncExitStack,
+    *,
+    wait: bool,
+    states: "StateStore | None" = None,
 ) -> "tuple[mcp.McpServers | None, UpstreamToolSync | None]":
-    """Start the configured MCP servers and keep their tools registered beside the local ones."""
+    """Start the configured MCP servers and keep their tools registered beside the local ones.
+
+    `states` keeps the tasks that servers run for calls.
+    """
     specs = build_specs(config)
     if not specs:
         return None, None
     servers = await stack.enter_async_context(
         mcp.McpServers(
-            specs, secrets=build_server_secret_lookup(config), events=events, lock=cli.read_lock_policy(config)
+            specs,
+            secrets=build_server_secret_lookup(config),
+            events=events,
+            lock=cli.read_lock_policy(config),
+            tasks=mcp.TaskLedger(states),
         )
     )
 

@@ -105,7 +105,7 @@ Question: TypeAlias = Gate | Sampling | ListRoots
 class Client(Protocol):
     """The MCP client behind a call, stored in `ToolContext.client`."""
 
-    def can(self, capability: Capability) -> bool:
+    def can(self, capability: Capability | Literal["tasks"]) -> bool:
         """Return whether the client has declared a capability."""
         ...
 
@@ -114,8 +114,8 @@ class Client(Protocol):
         ...
 
 
-def can_ask(ctx: ToolContext, capability: Capability) -> bool:
-    """Return whether the call has an MCP client that declared this capability."""
+def can_ask(ctx: ToolContext, capability: Capability | Literal["tasks"]) -> bool:
+    """Return whether the call has an MCP client that declared this capability; `tasks` is for calls that take long."""
     client = _get_client(ctx)
     return client is not None and client.can(capability)
 

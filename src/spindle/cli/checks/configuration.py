@@ -1,6 +1,5 @@
 """Checks of the configuration: its file, state, stores, local tools, secrets and profiles."""
 
-import glob
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -11,7 +10,6 @@ import anyio
 from spindle import cli
 from spindle.addresses import hide_credentials
 from spindle.cli.checks.check import Check
-from spindle.cli.commands.journal import CallFilter, read_calls
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
 from spindle.cli.runtime_servers import build_backends, build_secret_lookup, get_store_secrets
@@ -37,8 +35,6 @@ def check_config(config: Config) -> Iterator[Check]:
         yield Check(area, "config", "ok", str(config.file))
     yield from (Check(area, "note", "warning", note) for note in (*config.skipped, *config.notes))
     yield _state(area, config.state)
-    if isinstance(config.journal, Path):
-        yield _journal(area, config.journal)
     yield Check(area, "workspace", "ok", str(config.root))
     try:
         registry = build_local_registry(config, build_backends(config))
@@ -63,18 +59,6 @@ def _state(area: str, state: Path) -> Check:
     if os.name == "posix" and mode & 0o022:
         return Check(area, "state", "warning", f"{state} is writable by other users", f"chmod 700 {state}")
     return Check(area, "state", "ok", str(state))
-
-
-def _journal(area: str, path: Path) -> Check:
-    damaged = sorted(path.parent.glob(f"{glob.escape(path.name)}.damaged-*"))
-    if damaged and not path.exists():
-        fix = f"to start a new journal, move {damaged[-1]} to another folder"
-        return Check(area, "journal", "failed", f"{path} is damaged; no calls can be made without a journal", fix)
-    try:
-        anyio.run(read_calls, path, CallFilter(limit=1))
-    except SpindleError as error:
-        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or set journal.path")
-    return Check(area, "journal", "ok", str(path))
 
 
 async def check_stores(config: Config) -> list[Check]:

@@ -1,23 +1,48 @@
 """`spindle doctor`: check the machine, the configuration, the MCP servers and the extras; problems come first."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import glob
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import cast
+
+import anyio
 
 from spindle.cli.checks.check import Check, Status
 from spindle.cli.checks.configuration import check_config
 from spindle.cli.checks.extras import check_extras
 from spindle.cli.checks.machine import check_machine
 from spindle.cli.checks.servers import check_servers
+from spindle.cli.commands.journal import CallFilter, read_calls
 from spindle.cli.config.loader import Config
 from spindle.cli.main import FAILED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, show_progress
-from spindle.errors import InvalidConfigError
+from spindle.errors import InvalidConfigError, SpindleError
+
+
+def check_journal_file(config: Config) -> Iterator[Check]:
+    """Check that a journal in a file can be read."""
+    if isinstance(config.journal, Path):
+        yield _check_journal_file("configuration", config.journal)
+
+
+def _check_journal_file(area: str, path: Path) -> Check:
+    damaged = sorted(path.parent.glob(f"{glob.escape(path.name)}.damaged-*"))
+    if damaged and not path.exists():
+        fix = f"to start a new journal, move {damaged[-1]} to another folder"
+        return Check(area, "journal", "failed", f"{path} is damaged; no calls can be made without a journal", fix)
+    try:
+        anyio.run(read_calls, path, CallFilter(limit=1))
+    except SpindleError as error:
+        return Check(area, "journal", "failed", str(error), f"move {path} to another folder, or set journal.path")
+    return Check(area, "journal", "ok", str(path))
+
 
 CHECKS: tuple[Callable[[Config], Iterable[Check]], ...] = (
     check_config,
+    check_journal_file,
     check_servers,
     check_extras,
 )

@@ -63,6 +63,12 @@ class ServerSection(ConfigSection):
     """How many calls of one client run at once; by default half of `limits.concurrency`."""
     max_requests_per_minute: Count = 6_000
     """For each token."""
+    tasks: bool = True
+    """Whether slow calls become tasks for clients that can use them."""
+    task_after_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20
+    """A call that takes longer becomes a task for a client of the newer protocol; 0 makes every call one at once."""
+    task_ttl_seconds: Seconds = 86_400
+    """How long a task is kept at most, from its creation."""
     stop_seconds: Seconds = 10
     """How long running calls may take to finish during shutdown."""
     metrics: bool = True

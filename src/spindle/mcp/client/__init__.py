@@ -5,5 +5,6 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.mcp.client.servers import McpServers as McpServers
+    from spindle.mcp.client.task_ledger import TaskLedger as TaskLedger
 else:
     __getattr__, __dir__ = open_door(__name__)

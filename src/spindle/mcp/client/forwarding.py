@@ -24,6 +24,7 @@ from spindle.mcp.client.features import FeaturesChanged, UpstreamFeatures
 from spindle.mcp.client.lifecycle import ActiveConnection, CallHeaders, ClientServices, HeaderMapping, ServerStatus
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.running_calls import RunningCall
+from spindle.mcp.client.task_ledger import CallTask
 from spindle.mcp.client.tools import PreparedListing, ServerTools, UpstreamCall, Warn, make_tool, to_definition
 from spindle.mcp.client.upstream_questions import Answered, Question, describe_capabilities
 from spindle.mcp.client_requests import Capability, can_ask
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
     from mcp_types import Tool as ForeignTool
-
 
 _MAX_PROGRESS = 500
 _MAX_ERROR = 4_000
@@ -220,7 +220,9 @@ class UpstreamServer:
             if not isinstance(answer, _LostConnection):
                 return answer
             lost = answer
-            if not lost.is_undelivered and not upstream_call.is_repeatable:
+            # A call that has created a task is not sent again: it goes on waiting for the task.
+            is_sent = not lost.is_undelivered and not upstream_call.is_repeatable
+            if is_sent and await self._get_task(upstream_call).find() is None:
                 break
         return self._build_lost_error(lost)
 
@@ -232,6 +234,10 @@ class UpstreamServer:
             "and it is not known whether the call took effect."
         )
         return Err("execution_failed", text)
+
+    def _get_task(self, wanted: UpstreamCall) -> CallTask:
+        ledger = self._services.tasks
+        return CallTask(ledger=ledger, call_id=wanted.ctx.tool_call_id, server=self.spec.name, tool=wanted.tool)
 
     async def _ask(
         self, live: ActiveConnection, wanted: UpstreamCall, headers: dict[str, str]
@@ -277,6 +283,7 @@ class UpstreamServer:
                         )
                     ),
                     capabilities=describe_capabilities(call.ctx, sampling=self.spec.sampling, roots=self.spec.roots),
+                    task=self._get_task(upstream_call),
                 )
         except Exception as error:  # noqa: BLE001  every error becomes the answer of the call
             box.error = error

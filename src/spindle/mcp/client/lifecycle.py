@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from spindle.capabilities.secrets.secret import Redactor, Secret
 from spindle.errors import SpindleError
 from spindle.events import Events
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.lock.quarantine import LockPolicy, WithheldDefinition
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
@@ -128,6 +129,8 @@ class ClientServices:
     """What the servers may offer."""
     client_name: str = "spindle"
     """The name under which this client introduces itself."""
+    tasks: TaskLedger = field(default_factory=TaskLedger)
+    """The tasks that servers run for calls."""
 
 
 ServerState: TypeAlias = Literal["idle", "starting", "ready", "failed", "stopped"]

@@ -24,6 +24,7 @@ from spindle.json_types import JsonObject, untyped
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import CallHeaders, ClientServices, Clock, LoopClock, ServerStatus
+from spindle.mcp.client.task_ledger import TaskLedger
 from spindle.mcp.lock.comparison import DefinitionChange
 from spindle.mcp.lock.definitions import KINDS
 from spindle.mcp.lock.lock_file import LockedServer
@@ -42,8 +43,9 @@ class McpServers:
     """Upstream servers and their tools: `async with McpServers(specs) as servers`, then `Executor(servers.registry)`.
 
     A server is started on first use, a `required` one immediately. Each is owned by one task. `secrets` resolves the
-    credentials that specs name; `headers` returns extra headers for a call over HTTP. With a `lock`, definitions of a
-    locked server that changed or are new are neither offered nor callable.
+    credentials that specs name; `headers` returns extra headers for a call over HTTP; `tasks` keeps the tasks that
+    servers make of calls, by default in memory. With a `lock`, definitions of a locked server that changed or are new
+    are neither offered nor callable.
 
     Raises:
         InvalidServerSpecError: Two servers have the same name.
@@ -64,10 +66,13 @@ class McpServers:
         clock: Clock | None = None,
         lock: LockPolicy | None = None,
         client_name: str = "spindle",
+        tasks: TaskLedger | None = None,
     ) -> None:
         self.registry = ToolRegistry()
         self._secrets = secrets
         self._events = Events() if events is None else events
+        self.tasks = TaskLedger() if tasks is None else tasks
+        """The tasks that servers run for calls."""
         self._redactor = Redactor()
         self._listeners: dict[object, Callable[[], None]] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -80,6 +85,7 @@ class McpServers:
             changed=self._notify_listeners,
             lock=LockPolicy() if lock is None else lock,
             client_name=client_name,
+            tasks=self.tasks,
         )
         self._lock = services.lock
         self._servers = [

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from random import random
 from typing import Any
@@ -44,7 +45,9 @@ from spindle.mcp.client.call_capabilities import CallCapabilities, mark_capabili
 from spindle.mcp.client.feature_requests import FeatureRequests, get_event
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
+from spindle.mcp.client.task_ledger import CallTask
 from spindle.mcp.client.upstream_questions import Action, Answered, Content, Question
+from spindle.mcp.client.upstream_tasks import CLAIMS, EXTENSION, ClaimedTask, TaskSession, TaskWaiter
 from spindle.mcp.client_requests import Root as ClientRoot
 
 _EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
@@ -83,17 +86,10 @@ class SessionCallbacks:
     can_list_roots: bool = False
 
 
-class _Session(ClientSession):
-    """The SDK's session without its result validation, which a malicious output schema could stall."""
-
-    async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
-        """Do nothing; `tools.output_check` validates with bounded cost."""
-
-
 class UpstreamSession:
     """The requests to a connected server."""
 
-    def __init__(self, session: ClientSession, link: TransportLink) -> None:
+    def __init__(self, session: TaskSession, link: TransportLink) -> None:
         self._session = session
         self.link = link
         self._fresh_seconds = 0.0
@@ -150,6 +146,7 @@ class UpstreamSession:
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             found += page.tools
             self._fresh_seconds = min(self._fresh_seconds, max(page.ttl_ms or 0, 0) / 1000)
+            self._session.note_task_support(page.tools)
             if len(found) > MAX_TOOLS:
                 return found[:MAX_TOOLS], [f"it lists more than {MAX_TOOLS} tools; the rest is left out"]
             cursor = page.next_cursor
@@ -216,10 +213,13 @@ class UpstreamSession:
         seconds: float,
         on_progress: ProgressFnT,
         ask: AnswerQuestions,
+        task: CallTask,
         capabilities: JsonObject | None = None,
         may_repeat: Callable[[list[Tool]], bool] = lambda _listed: True,
     ) -> CallToolResult:
-        """Call a tool; questions of its server are answered by `ask`, which has these capabilities for the call.
+        """Call a tool, or go on with the task that the call has created before.
+
+        Questions of its server are answered by `ask`, which has these capabilities for the call.
 
         A call that is rejected because the definition is out of date is repeated, if the new listing allows it.
 
@@ -227,10 +227,40 @@ class UpstreamSession:
             MCPError: The server answered with an error, or not at all.
             ValidationError: Its answer does not conform to the protocol.
         """
+        waiter = TaskWaiter(
+            session=self._session,
+            is_modern=self.is_modern,
+            is_broken=lambda error: self.link.error_marker.get_failure(error) is not None or self.link.broken.is_set(),
+            seconds=seconds,
+            on_progress=on_progress,
+            answer=partial(self._answer_requests, ask=ask),
+            call=task,
+        )
+        known = await task.find()
+        if known is not None:
+            return await waiter.wait(known)
+        if not self.is_modern and self._session.needs_task(name, task):
+            begun = await self._session.call_as_task(name, arguments, seconds=seconds, on_progress=on_progress)
+        else:
+            meta = mark_capabilities(capabilities) if self.is_modern else None
+            begun = await self._call_plainly(
+                name, arguments, seconds=seconds, on_progress=on_progress, ask=ask, meta=meta
+            )
+        return begun if isinstance(begun, CallToolResult) else await waiter.wait(begun.task_id, begun)
+
+    async def _call_plainly(
+        self,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        seconds: float,
+        on_progress: ProgressFnT,
+        ask: AnswerQuestions,
+        meta: Any,
+    ) -> CallToolResult | ClaimedTask:
         responses: InputResponses | None = None
         state: str | None = None
         relisted = False
-        meta = mark_capabilities(capabilities) if self.is_modern else None
         for _ in range(MAX_ROUNDS + 2):
             try:
                 result = await self._session.call_tool(
@@ -242,6 +272,7 @@ class UpstreamSession:
                     request_state=state,
                     meta=meta,
                     allow_input_required=True,
+                    allow_claimed=True,
                 )
             except MCPError as error:
                 if error.code != HEADER_MISMATCH or relisted or not self.is_modern:
@@ -250,8 +281,10 @@ class UpstreamSession:
                 if not may_repeat((await self.list_tools())[0]):
                     raise
                 continue
-            if not isinstance(result, InputRequiredResult):
+            if isinstance(result, (CallToolResult, ClaimedTask)):
                 return result
+            if not isinstance(result, InputRequiredResult):
+                raise MCPError(INVALID_REQUEST, "it answered with a result of an unknown type")
             responses, state = await self._answer_requests(result, ask), result.request_state
         raise MCPError(INVALID_REQUEST, f"it asked for input more than {MAX_ROUNDS} times")
 
@@ -337,7 +370,7 @@ async def open_session(
     sessions: list[ClientSession] = []
     async with (
         link.open() as (incoming, outgoing),
-        _Session(
+        TaskSession(
             InvalidToolFilter(
                 incoming, lambda: sessions[0].protocol_version if sessions else None, callbacks.on_invalid_tool
             ),
@@ -350,7 +383,8 @@ async def open_session(
             message_handler=on_message,
             client_info=Implementation(name=client_name, version=_version()),
             log_level="info",
-            extensions=_EXTENSIONS,
+            extensions=_EXTENSIONS | {EXTENSION: {}},
+            result_claims=CLAIMS,
         ) as session,
     ):
         sessions.append(session)

@@ -52,7 +52,7 @@ class SessionFactory:
         self._warn = warn
         self._home = ServerHome(spec.home, server=spec.name)
         self._confinement: ServerConfinement | None = None
-        self._told: tuple[str, ...] = ()
+        self._reported_notes: tuple[str, ...] = ()
         self._has_warned = False
         self._is_older = False
         """Whether the server has turned out to have only the older HTTP transport."""
@@ -113,9 +113,9 @@ class SessionFactory:
     def _warn_of_reach(self) -> None:
         """Emit a warning if the server is not confined as its spec says; a `sandbox` of "none" is its own choice."""
         reach = self.reach
-        if reach is None or reach.sandbox == "off" or reach.notes == self._told:
+        if reach is None or reach.sandbox == "off" or reach.notes == self._reported_notes:
             return
-        self._told = reach.notes
+        self._reported_notes = reach.notes
         said = "; ".join(reach.notes)
         self._warn(f"runs without a sandbox: {said}" if not reach.is_confined else f"in its sandbox: {said}")
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from spindle.mcp.server.serve import serve_http as serve_http
     from spindle.mcp.server.serve import serve_stdio as serve_stdio
     from spindle.mcp.server.shared_records import SharedRecords as SharedRecords
+    from spindle.mcp.server.tasks.settings import TaskSettings as TaskSettings
     from spindle.mcp.server.tool_server import ToolServer as ToolServer
 else:
     __getattr__, __dir__ = open_door(__name__)

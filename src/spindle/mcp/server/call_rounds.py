@@ -2,21 +2,37 @@
 
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import mcp_types as types
 from anyio.abc import TaskGroup
+from mcp.server.request_state import RequestStateSecurity
 
 from spindle.calls import Call, CallOutcome, Err
+from spindle.json_types import JsonObject
 from spindle.mcp.server.elicitation import apply_answers, assign_keys, build_request
-from spindle.mcp.server.parked_calls import CallEvent, Execute, ParkedCalls, ResumableCall
+from spindle.mcp.server.parked_calls import LATE, CallEvent, Execute, ParkedCalls, ResumableCall
 from spindle.mcp.server.peer import CallClient, Context
+from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import McpSession
 
-Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
+Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult | JsonObject
+"""The answer to a call; a task, which the SDK has no type for, is a JSON object."""
 BuildResult: TypeAlias = Callable[[Context, McpSession, CallOutcome], Awaitable[types.CallToolResult]]
 Restart: TypeAlias = Callable[[str], tuple[Execute, CallClient]]
 """Prepares the call of a request again, under the id that it had."""
+
+
+class Promoter(Protocol):
+    """Turns a slow call into a task."""
+
+    def get_delay(self, ctx: Context) -> float | None:
+        """Return the seconds after which a call becomes a task; `None` if its client cannot use tasks."""
+        ...
+
+    async def promote(self, ctx: Context, session: McpSession, running: ResumableCall) -> JsonObject | None:
+        """Turn a call into a task and return the answer to its client; `None` if there can be no more tasks now."""
+        ...
 
 
 class CallRounds:
@@ -26,6 +42,7 @@ class CallRounds:
         self.parked_calls = ParkedCalls()
         self.tasks: TaskGroup | None = None
         """Where calls are started again."""
+        self.promoter: Promoter | None = None
         self._build_result = build_result
 
     async def start(
@@ -62,6 +79,15 @@ class CallRounds:
         return await self._build_result(ctx, session, build_refusal(_build_call(params), why))
 
     async def _wait_for_event(self, ctx: Context, session: McpSession, running: ResumableCall, call: Call) -> Answer:
+        delay = None if self.promoter is None else self.promoter.get_delay(ctx)
+        if delay is not None and self.promoter is not None:
+            async with running.client.attach_request(ctx):
+                early = LATE if delay == 0 else await running.next_event_within(delay)
+            if early is not LATE:
+                return await self._build_answer(ctx, session, running, call, early)
+            created = await self.promoter.promote(ctx, session, running)
+            if created is not None:
+                return created
         async with running.client.attach_request(ctx):
             news = await running.next_event()
         return await self._build_answer(ctx, session, running, call, news)
@@ -76,6 +102,13 @@ class CallRounds:
     async def _build_input_required(self, running: ResumableCall) -> types.InputRequiredResult:
         requests = {key: build_request(gate) for key, gate in assign_keys(running.questions).items()}
         return types.InputRequiredResult(input_requests=requests, request_state=self.parked_calls.park(running))
+
+
+def build_seal(replica: Replica | None) -> RequestStateSecurity:
+    """Build what seals the state of questions, so that any replica can read it, and only these."""
+    if replica is None:
+        return RequestStateSecurity.ephemeral()
+    return RequestStateSecurity(keys=replica.key.derive("questions"))
 
 
 def _build_call(params: types.CallToolRequestParams) -> Call:

@@ -33,10 +33,12 @@ def identify_caller(ctx: Context) -> Caller:
     if (posted := request.scope.get(SSE_SESSION)) is not None:
         return Caller(key=build_session_key(str(posted), token), profile=profile)
     session = request.headers.get(SESSION_HEADER)
+    owner, is_anonymous = describe_client(token), token is None
     # The newer protocol has no sessions, so the SDK has not verified the header there.
     if session is None or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return Caller(key=describe_client(token), profile=profile, has_session=False, client=_hash_client_info(ctx))
-    return Caller(key=build_session_key(session, token), profile=profile)
+        client = _hash_client_info(ctx)
+        return Caller(key=owner, profile=profile, has_session=False, client=client, is_anonymous=is_anonymous)
+    return Caller(key=build_session_key(session, token), profile=profile, owner=owner, is_anonymous=is_anonymous)
 
 
 def _hash_client_info(ctx: Context) -> str:

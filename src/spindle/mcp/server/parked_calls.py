@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from secrets import token_urlsafe
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +26,14 @@ from spindle.turns.gates import Gate
 Execute: TypeAlias = Callable[[], Awaitable[CallOutcome]]
 CallEvent: TypeAlias = Round | CallOutcome
 
+
+class Late(Enum):
+    """Says that nothing happened in time."""
+
+    LATE = "late"
+
+
+LATE: Final = Late.LATE
 MAX_PARKED: Final = 1_000
 MAX_PARKED_PER_CLIENT: Final = 100
 """Limit for one client."""
@@ -67,13 +76,31 @@ class ResumableCall:
         Cancelling this wait cancels the call.
         """
         try:
-            received = await self._receive.receive()
-        except anyio.EndOfStream:
-            self._receive.close()
-            return None
+            return await self._receive_event()
         except anyio.get_cancelled_exc_class():
             self.cancel()
             raise
+
+    async def next_event_within(self, seconds: float) -> CallEvent | Late | None:
+        """Wait for the next event for some time; return `LATE` if there is none, and the call goes on.
+
+        Cancelling this wait cancels the call.
+        """
+        event: CallEvent | Late | None = LATE
+        try:
+            with anyio.move_on_after(seconds):
+                event = await self._receive_event()
+        except anyio.get_cancelled_exc_class():
+            self.cancel()
+            raise
+        return event
+
+    async def _receive_event(self) -> CallEvent | None:
+        try:
+            received = await self._receive.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._receive.close()
+            return None
         if isinstance(received, tuple):
             self.questions = received
         else:

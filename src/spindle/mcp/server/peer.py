@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -21,6 +21,7 @@ from mcp_types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     ClientCapabilities,
     ElicitationCapability,
+    InputRequest,
     LoggingLevel,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
@@ -32,7 +33,7 @@ from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Call, CallOutcome, Err
 from spindle.errors import ClientCapabilityError, UsageError
 from spindle.events import Events, Logged, ToolProgress
-from spindle.json_types import JsonObject, JsonValue
+from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.mcp.client_requests import AskAll, Capability, wait_all_gates
 from spindle.mcp.server.elicitation import apply_answer, build_request, get_required_capability, get_result_type
 from spindle.mcp.server.sessions import McpSession
@@ -50,6 +51,9 @@ MAX_QUEUED: Final = 2 * MAX_LINES
 """Limit of queued notifications; beyond it the oldest are dropped."""
 FLUSH_SECONDS: Final = 2.0
 """Time to send queued notifications after the call has ended."""
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+TASKS_REVISION: Final = "2025-11-25"
+"""The revision of the older protocol that has tasks in its core."""
 _OTHER_NAMES: Final[dict[str, LoggingLevel]] = {"trace": "debug", "warn": "warning"}
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -154,7 +158,10 @@ _CAPABILITY_ACTIONS: Final[dict[Capability, str]] = {
     "sampling": "ask its model",
     "roots": "list its roots",
 }
-_REQUIRED: Final[dict[str, JsonObject]] = {"url_elicitation": {"elicitation": {"url": {}}}}
+_REQUIRED: Final[dict[str, JsonObject]] = {
+    "url_elicitation": {"elicitation": {"url": {}}},
+    "tasks": {"extensions": {TASKS_EXTENSION: {}}},
+}
 
 
 class CallClient:
@@ -165,11 +172,17 @@ class CallClient:
         """The request that waits for the call now."""
         self.ask_parked: AskAll | None = None
         """How to ask the client when the call is parked; `None` to send requests during the call."""
-        self.session, self.call, self._events = session, call, events
+        self.session, self.call, self.events = session, call, events
         self.can_repeat = False
         """Whether the call may run again after it was begun."""
+        self.progress: ToolProgress | None = None
+        """What the call last reported."""
         self._desk = GateDesk()
         self._notifier = ClientNotifier(events)
+        events.on("tool_progress", self._keep_progress)
+
+    def _keep_progress(self, progress: ToolProgress) -> None:
+        self.progress = progress
 
     @asynccontextmanager
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
@@ -178,11 +191,13 @@ class CallClient:
         async with self._notifier.send_to(request, self.session):
             yield
 
-    def can(self, capability: Capability) -> bool:
+    def can(self, capability: Capability | Literal["tasks"]) -> bool:
         """Return whether the client has declared a capability."""
         declared = self.request.session.client_capabilities or ClientCapabilities()
         if capability == "elicitation":
             return _shows_forms(declared.elicitation)
+        if capability == "tasks":
+            return can_use_tasks(self.request)
         if capability == "url_elicitation":
             return declared.elicitation is not None and declared.elicitation.url is not None
         return (declared.sampling if capability == "sampling" else declared.roots) is not None
@@ -233,14 +248,14 @@ class CallClient:
         return await wait_all_gates(self._wait, gates)
 
     async def _wait(self, gate: Gate) -> Any:
-        return await self._desk.wait(gate, turn_id=self.call.tool_call_id, events=self._events)
+        return await self._desk.wait(gate, turn_id=self.call.tool_call_id, events=self.events)
 
     async def _ask_during_call(self, request: Context, gate: Gate) -> Any:
         """Ask during the call, as the older protocol allows."""
         value: Any = None
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_send_question, request, gate)
+            tasks.start_soon(send_question, request, gate, build_request(gate))
             try:
                 value = await self._wait(gate)
             except Exception as error:  # noqa: BLE001  raised below unwrapped, not inside an exception group
@@ -251,11 +266,11 @@ class CallClient:
         return value
 
 
-async def _send_question(request: Context, gate: Gate) -> None:
-    """Send the question as part of the call's request and settle the gate with the answer."""
+async def send_question(request: Context, gate: Gate, question: InputRequest) -> None:
+    """Send a question as part of a request of the client, and settle its gate with the answer."""
     about = ServerMessageMetadata(related_request_id=request.request_id)
     try:
-        answered = await request.session.send_request(build_request(gate), get_result_type(gate), metadata=about)
+        answered = await request.session.send_request(question, get_result_type(gate), metadata=about)
     except MCPError as error:
         if error.code == _REJECTED and get_required_capability(gate) == "sampling":
             gate.reject(PermissionError("the user declined"))
@@ -271,6 +286,23 @@ async def _send_question(request: Context, gate: Gate) -> None:
         )
     else:
         apply_answer(gate, answered)
+
+
+def declares_tasks(request: Context) -> bool:
+    """Return whether a request of the newer protocol declares the extension for tasks."""
+    declared = request.session.client_capabilities
+    is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return is_modern and declared is not None and TASKS_EXTENSION in (declared.extensions or {})
+
+
+def asks_for_task(request: Context) -> bool:
+    """Return whether a call of the older protocol asks to be a task."""
+    return request.protocol_version == TASKS_REVISION and is_object((request.params or {}).get("task"))
+
+
+def can_use_tasks(request: Context) -> bool:
+    """Return whether a call may become a task."""
+    return declares_tasks(request) or asks_for_task(request)
 
 
 def _shows_forms(elicitation: ElicitationCapability | None) -> bool:

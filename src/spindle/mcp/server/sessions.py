@@ -56,6 +56,10 @@ class Caller:
     """Whether the key identifies a session; otherwise it identifies a token, or all callers without one."""
     client: str | None = None
     """Distinguishes the clients behind one key, where there are no sessions."""
+    owner: str | None = None
+    """Who owns what outlives a session, such as tasks; by default the key."""
+    is_anonymous: bool = False
+    """Whether other clients have the same owner, because none has a token."""
 
     @property
     def conversation(self) -> str:

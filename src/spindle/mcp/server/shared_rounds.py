@@ -118,6 +118,8 @@ class SharedRounds(CallRounds):
             self._detached -= 1
             if not self._detached:
                 self._idle.set()
+        if isinstance(answer, dict):
+            return {"task": answer}
         name = "asked" if isinstance(answer, types.InputRequiredResult) else "result"
         return {name: answer.model_dump(by_alias=True, mode="json", exclude_none=True)}
 
@@ -182,6 +184,8 @@ class SharedRounds(CallRounds):
 def _read_reply(reply: JsonObject) -> Answer:
     if "error" in reply:
         raise MCPError(*reply["error"])
+    if "task" in reply:
+        return reply["task"]
     if "result" in reply:
         return types.CallToolResult.model_validate(reply["result"], by_name=False)
     return types.InputRequiredResult.model_validate(reply["asked"], by_name=False)

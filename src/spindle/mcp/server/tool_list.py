@@ -59,6 +59,13 @@ class ToolList:
             )
         return int(cursor)
 
+    def name_tools_of(self, server: str) -> dict[str, str]:
+        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
+        names = self.definitions.names
+        return {
+            each.mcp_tool or "": names.to_wire(each.tool.name) for each in self.entries if each.mcp_server == server
+        }
+
     def check_headers(self, ctx: Context, params: types.CallToolRequestParams) -> None:
         """Check that the headers of a call repeat the arguments that its tool's schema names for them.
 

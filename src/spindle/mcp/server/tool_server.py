@@ -3,7 +3,7 @@
 The executor runs the calls; this module only translates. Read `_call_tool`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
@@ -15,8 +15,8 @@ from anyio.abc import TaskGroup
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.request_state import RequestStateBoundary
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
@@ -27,19 +27,22 @@ from spindle.errors import JournalError, UsageError
 from spindle.events import Events
 from spindle.execution.approval import name_answers
 from spindle.execution.executor import Executor
-from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import UpstreamCatalog
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.server.cache_hints import build_cache_hints
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.call_results import CallResults
-from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal
+from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal, build_seal
 from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
 from spindle.mcp.server.feature_changes import FeatureChanges
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
+from spindle.mcp.server.tasks.requests import TaskRequests
+from spindle.mcp.server.tasks.service import Again, TaskHost, allow_repeat, build_tasks
+from spindle.mcp.server.tasks.settings import DEFAULT_TASKS, TaskSettings
+from spindle.mcp.server.tool_changes import ToolChanges
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
 from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
 from spindle.tools.context import ToolContext
@@ -63,6 +66,7 @@ class ToolServer:
     With `cache_seconds`, clients of the newer protocol may keep lists for so long; a `public` list is the same for all.
     `upstream` are the servers whose prompts and resources are served too; what is too long of them is kept in `spool`.
     With `shared`, the server is one of several replicas: what it knows about its clients is kept in a common store.
+    `tasks` says when a call becomes a task for a client that can use them; `None` means never.
 
     Raises:
         UsageError: A limit is below 1.
@@ -91,6 +95,7 @@ class ToolServer:
         shared: "SharedRecords | None" = None,
         upstream: McpServers | None = None,
         spool: Spool | None = None,
+        tasks: TaskSettings | None = DEFAULT_TASKS,
     ) -> None:
         if min(max_calls_per_session, 1 if max_running_per_session is None else max_running_per_session) < 1:
             raise UsageError("the limits of a session must be at least 1", field="max_calls_per_session")
@@ -113,11 +118,17 @@ class ToolServer:
         self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
+        self._replica = None if shared is None else shared.replica
+        self._changes = ToolChanges(self._bus, self._sessions, self._replica)
         self.features = self._build_features(upstream, spool)
         """The prompts and resources of upstream servers and of `offers`."""
+        host = TaskHost(
+            executor, registry, tools_ready, self._prepare, self._build_result, identify, self._get_session,
+            lambda: self.tasks, self.load, self._rounds.parked_calls,
+        )  # fmt: skip
+        self._task_service = build_tasks(tasks, host, self._replica)
+        self._rounds.promoter = self._task_service
         self.sdk: Server[Any] = self._build_sdk(name, version, instructions)
-        if shared is not None:
-            shared.replica.on("tools_changed", self._hear_of_change)
 
     def _build_sdk(self, name: str, version: str, instructions: str | None) -> Server[Any]:
         pages = ListPages(self._find_list)
@@ -129,17 +140,18 @@ class ToolServer:
             # `ToolList.check_headers` knows what a client sees; otherwise the SDK lists the tools for each call.
             get_tool_input_schema=lambda _name: None,
             on_list_tools=pages.handle,
-            on_call_tool=self._call_tool,
             on_subscriptions_listen=self._listening,
             cache_hints=self._cache_hints,
         )
+        # Not an argument of the SDK's server, which has no type for a task.
+        sdk.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self.features.register(sdk)
         sdk.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         # The state that a client sends back to resume a call is sealed and bound to that call and client.
-        key = None if self._shared is None else self._shared.replica.key
-        seal = RequestStateSecurity.ephemeral() if key is None else RequestStateSecurity(keys=key.derive("questions"))
-        sdk.middleware.append(RequestStateBoundary(seal, default_audience=name))
+        sdk.middleware.append(RequestStateBoundary(build_seal(self._replica), default_audience=name))
         sdk.middleware.append(pages)
+        if self._task_service is not None:
+            TaskRequests(self._task_service).register(sdk)
         return sdk
 
     def _build_features(self, upstream: McpServers | None, spool: Spool | None) -> FeatureServer:
@@ -149,21 +161,12 @@ class ToolServer:
             on_read=self._taint_reader,
             is_ready=self._tools_ready,
             load=self.load,
-            list_tools=self._list_tools_of,
+            list_tools=lambda ctx, server: self._find_current_list(self._get_session(ctx)).name_tools_of(server),
         )
-        replica = None if self._shared is None else self._shared.replica
         catalog = UpstreamCatalog() if upstream is None else upstream.features
-        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, replica)
+        changes = FeatureChanges(catalog, self._bus, self._listening, self._sessions.all, self._replica)
         budget = ContentBudget(self._executor.budget, spool or Spool.memory(), self._keep_artifact)
         return FeatureServer(catalog, self._offers, access, changes, budget)
-
-    def _list_tools_of(self, ctx: Context, server: str) -> dict[str, str]:
-        """Return the tools of an upstream server that a client sees: its own names → those of the client."""
-        known = self._find_current_list(self._get_session(ctx))
-        names = known.definitions.names
-        return {
-            each.mcp_tool or "": names.to_wire(each.tool.name) for each in known.entries if each.mcp_server == server
-        }
 
     @property
     def options(self) -> InitializationOptions:
@@ -196,23 +199,7 @@ class ToolServer:
 
     async def tools_changed(self) -> None:
         """Notify every client, also of other replicas, that the list of tools has changed."""
-        if self._shared is not None:
-            self._shared.replica.post("tools_changed", {})
-        await self._notify_clients(self._sessions.all())
-
-    async def _notify_clients(self, sessions: Sequence[McpSession]) -> None:
-        await self._bus.publish(ToolsListChanged())
-        for session in sessions:
-            await session.notify_change()
-
-    async def _hear_of_change(self, content: JsonObject) -> None:
-        """Notify the clients here of a change at another replica: of all tools, or of the readers of one session."""
-        key = content.get("session")
-        session = None if key is None else self._sessions.find(key)
-        if session is not None:
-            session.is_current = False
-        if key is None or session is not None:
-            await self._notify_clients(self._sessions.all() if session is None else [session])
+        await self._changes.announce()
 
     def set_log_level(self, key: str, level: str | None) -> None:
         """Set the lowest level of log messages of a session, if it is open here."""
@@ -225,6 +212,9 @@ class ToolServer:
         If this wait is itself cancelled, running calls are cancelled at once and still answered.
         """
         self._rounds.parked_calls.cancel_parked()
+        if self._task_service is not None:
+            self.load.is_stopping = True
+            self._task_service.cancel_waiting()
 
         def cancel_others() -> None:
             self._listening.close()
@@ -345,7 +335,9 @@ class ToolServer:
 
     async def _run(self, ctx: Context, session: McpSession, call: Call, conversation: str) -> Answer:
         execute, peer = self._prepare(ctx, session, conversation, call)
-        if peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self.tasks is not None:
+        is_parkable = peer.can_be_asked and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        may_be_task = self._task_service is not None and self._task_service.get_delay(ctx) is not None
+        if (is_parkable or may_be_task) and self.tasks is not None:
             return await self._rounds.start(self.tasks, ctx, session, execute, peer)
         outcome = build_cancelled(call)
         async with peer.attach_request(ctx):
@@ -353,10 +345,14 @@ class ToolServer:
                 outcome = await execute()
         return await self._build_result(ctx, session, outcome)
 
-    def _prepare(self, ctx: Context, session: McpSession, conversation: str, call: Call) -> tuple[Execute, CallClient]:
+    def _prepare(
+        self, ctx: Context, session: McpSession, conversation: str, call: Call, again: Again | None = None
+    ) -> tuple[Execute, CallClient]:
         events = Events()
         peer = CallClient(ctx, session, call, events)
         registry = session.get_registry(self._base)
+        if again is not None and again.can_repeat:
+            registry = allow_repeat(registry, call.name)
         tool = registry.get(call.name)
         peer.can_repeat = tool is not None and (tool.idempotent or tool.read_only)
         approve = name_answers(approve_by_gate, "the user of the client") if peer.can("elicitation") else None
@@ -364,7 +360,7 @@ class ToolServer:
 
         async def execute() -> CallOutcome:
             tool_ctx = ToolContext(
-                session.key,
+                session.key if again is None else again.session_id,
                 turn_id=call.tool_call_id,
                 working_dir=self._working_dir,
                 events=events,
@@ -396,6 +392,6 @@ class ToolServer:
         if self._shared is not None and can_be_read_back(outcome):
             await self._shared.keep_artifact(session, outcome)
         if session.keep_artifact(outcome):
-            await self._notify_clients([session])
+            await self._changes.notify([session])
             if self._shared is not None:
                 self._shared.replica.post("tools_changed", {"session": session.key})
