@@ -18,22 +18,15 @@ from mcp_types import (
     INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolResult,
-    CreateMessageRequest,
     CreateMessageRequestParams,
-    ElicitRequest,
     ElicitRequestParams,
-    ElicitResult,
     ErrorData,
     Implementation,
-    InputRequest,
     InputRequiredResult,
     InputResponse,
     InputResponses,
-    ListRootsRequest,
-    ListRootsResult,
     LoggingMessageNotificationParams,
     PaginatedRequestParams,
-    Root,
     Tool,
     ToolListChangedNotification,
 )
@@ -45,10 +38,10 @@ from spindle.mcp.client.call_capabilities import CallCapabilities, mark_capabili
 from spindle.mcp.client.feature_requests import FeatureRequests, get_event
 from spindle.mcp.client.link import TransportLink
 from spindle.mcp.client.listing_filter import InvalidToolFilter
+from spindle.mcp.client.question_wire import build_question, build_response
 from spindle.mcp.client.task_ledger import CallTask
-from spindle.mcp.client.upstream_questions import Action, Answered, Content, Question
+from spindle.mcp.client.upstream_questions import Answered, Question
 from spindle.mcp.client.upstream_tasks import CLAIMS, EXTENSION, ClaimedTask, TaskSession, TaskWaiter
-from spindle.mcp.client_requests import Root as ClientRoot
 
 _EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
 """Extensions that a client behind the gateway may have; a server may offer apps to no others."""
@@ -244,7 +237,13 @@ class UpstreamSession:
         else:
             meta = mark_capabilities(capabilities) if self.is_modern else None
             begun = await self._call_plainly(
-                name, arguments, seconds=seconds, on_progress=on_progress, ask=ask, meta=meta
+                name,
+                arguments,
+                seconds=seconds,
+                on_progress=on_progress,
+                ask=ask,
+                meta=meta,
+                may_repeat=may_repeat,
             )
         return begun if isinstance(begun, CallToolResult) else await waiter.wait(begun.task_id, begun)
 
@@ -257,6 +256,7 @@ class UpstreamSession:
         on_progress: ProgressFnT,
         ask: AnswerQuestions,
         meta: Any,
+        may_repeat: Callable[[list[Tool]], bool],
     ) -> CallToolResult | ClaimedTask:
         responses: InputResponses | None = None
         state: str | None = None
@@ -293,44 +293,9 @@ class UpstreamSession:
         if not result.input_requests:
             await anyio.sleep(_STATE_ONLY_SECONDS)  # the server only wants the call to be repeated
             return None
-        questions = [_build_question(key, request) for key, request in result.input_requests.items()]
+        questions = [build_question(key, request) for key, request in result.input_requests.items()]
         answers = await ask(questions)
-        return {str(each.key): _build_response(each, answer) for each, answer in zip(questions, answers, strict=True)}
-
-
-def _build_question(key: str, request: InputRequest) -> Question:
-    match request:
-        case ElicitRequest(params=params):
-            return Question(kind="elicitation", params=params, key=key)
-        case ListRootsRequest():
-            return Question(kind="roots", key=key)
-        case CreateMessageRequest(params=params):
-            return Question(kind="sampling", params=params, key=key)
-
-
-def _build_response(question: Question, answer: Answered) -> InputResponse:
-    """Build the answer for the server.
-
-    Raises:
-        MCPError: The client's model has not answered.
-    """
-    if question.kind == "elicitation":
-        return _build_elicit_result(answer.action, answer.content)
-    if answer.problem is not None:
-        raise MCPError(INVALID_REQUEST, f"it requested {question.kind}: {answer.problem}")
-    if question.kind == "sampling":
-        return answer.value
-    return _build_roots(answer.value)
-
-
-def _build_roots(found: Sequence[ClientRoot]) -> ListRootsResult:
-    roots: list[Root] = []
-    for each in found:
-        try:
-            roots.append(Root.model_validate({"uri": each.uri, "name": each.name}))
-        except ValidationError:  # the protocol allows file: addresses only
-            continue
-    return ListRootsResult(roots=roots)
+        return {str(each.key): build_response(each, answer) for each, answer in zip(questions, answers, strict=True)}
 
 
 @asynccontextmanager
@@ -353,7 +318,7 @@ async def open_session(
     async def ask(question: Question) -> InputResponse | ErrorData:
         [answer] = await callbacks.on_questions([question])
         try:
-            return _build_response(question, answer)
+            return build_response(question, answer)
         except MCPError as error:
             return ErrorData(code=_REJECTED, message=error.error.message)
 
@@ -393,13 +358,6 @@ async def open_session(
 
 def _dump(model: BaseModel, include: set[str] | None = None) -> JsonObject:
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True, include=include)
-
-
-def _build_elicit_result(action: Action, content: Content | None) -> ElicitResult:
-    try:
-        return ElicitResult(action=action, content=content)
-    except ValidationError:  # the protocol accepts flat forms only
-        return ElicitResult(action="decline")
 
 
 def _version() -> str:
