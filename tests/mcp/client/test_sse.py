@@ -45,6 +45,7 @@ async def test_a_server_of_the_older_transport_is_used(sse: bool | None) -> None
     assert "wrote hello" in outcome.result.value
 
 
+@pytest.mark.slow
 async def test_there_is_no_fallback_where_it_is_turned_off() -> None:
     async with served(sse_path="/sse") as address:
         where = address.removesuffix("/mcp") + "/sse"
@@ -54,6 +55,7 @@ async def test_there_is_no_fallback_where_it_is_turned_off() -> None:
     assert status.state != "ready"
 
 
+@pytest.mark.slow
 async def test_a_token_is_sent_with_every_message() -> None:
     seen: list[str | None] = []
 
@@ -107,6 +109,7 @@ async def hostile_app(kind: str, scope: Any, send: Any) -> None:
             raise AssertionError(scope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["redirect", "page", "other origin", "no endpoint", "compressed"])
 async def test_a_hostile_server_is_not_connected(kind: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:

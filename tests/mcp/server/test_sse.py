@@ -47,6 +47,7 @@ async def test_a_client_lists_and_calls_tools() -> None:
     assert "line 1" in text_of(result)
 
 
+@pytest.mark.slow
 async def test_there_is_no_such_endpoint_unless_configured() -> None:
     async with served() as address, httpx.AsyncClient() as client:
         response = await client.get(sse_address(address))
@@ -64,6 +65,7 @@ async def test_the_same_checks_are_made(headers: dict[str, str]) -> None:
     assert (stream.status_code, posted.status_code) == (expected, expected)
 
 
+@pytest.mark.slow
 async def test_a_profile_applies() -> None:
     async with served(sse_path="/sse", tokens=TOKENS) as address:
         stream = sse_client(sse_address(address), headers=bearer(READER))
@@ -87,6 +89,7 @@ async def test_a_session_belongs_to_its_token() -> None:
     assert (stolen.status_code, own.status_code) == (httpx.codes.NOT_FOUND, httpx.codes.ACCEPTED)
 
 
+@pytest.mark.slow
 async def test_artifacts_belong_to_a_session() -> None:
     async with served(sse_path="/sse") as address:
         where = sse_address(address)
@@ -99,6 +102,7 @@ async def test_artifacts_belong_to_a_session() -> None:
     assert (found.is_error, stolen.is_error) == (False, True)
 
 
+@pytest.mark.slow
 async def test_streams_are_limited_and_freed() -> None:
     async with served(sse_path="/sse", max_sessions=1) as address, httpx.AsyncClient() as client:
         first, _ = await open_stream(client, address)
@@ -114,6 +118,7 @@ async def test_streams_are_limited_and_freed() -> None:
     assert "retry-after" in second.headers
 
 
+@pytest.mark.slow
 async def test_a_message_that_is_too_large_is_refused() -> None:
     async with served(sse_path="/sse") as address, httpx.AsyncClient() as client:
         stream, path = await open_stream(client, address)

@@ -103,7 +103,7 @@ class ToolServer:
         self._slots = FairSlots(executor.concurrency, max_per_key=share)
         self._executor, self._base = executor, registry
         self._filter_of, self._identify = filter_of, identify
-        self._is_fenced, self._working_dir, self._media = is_fenced, working_dir, media
+        self._working_dir = working_dir
         self._results = CallResults(max_chars=executor.budget.max_chars, media=media, is_fenced=is_fenced)
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
@@ -382,9 +382,8 @@ class ToolServer:
     async def _build_result(self, ctx: Context, session: McpSession, outcome: CallOutcome) -> types.CallToolResult:
         outcome = report_missing_capability(ctx, outcome)
         await self._keep_artifact(session, outcome)
-        known = None if session.tool_list is None else session.tool_list.definitions
         tool = session.get_registry(self._base).get(outcome.name)
-        return await self._results.build(outcome, tool, known, ctx.protocol_version)
+        return await self._results.build(outcome, tool, session.tool_list, ctx.protocol_version)
 
     async def _keep_artifact(self, session: McpSession, outcome: CallOutcome) -> None:
         """Let the client read the artifact of a call, if it has one."""
