@@ -202,4 +202,4 @@ def test_ok_distinguishes_results_for_programs_and_type_checkers() -> None:
             texts.append(result.error)
 
     assert texts == ["fine", "no"]
-    assert asdict(Ok("fine")).keys() == {"value", "structured", "media", "artifact", "cost_usd", "trusted"}
+    assert asdict(Ok("fine")).keys() == {"value", "structured", "media", "artifact", "cost_usd", "trusted", "wire"}

@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import httpx2
 
 from benchmarks.gateway_peers.suites import Target
-from spindle.json_types import JsonObject
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 90.0
@@ -216,7 +216,7 @@ async def _start_litellm(gateway: Gateway) -> Target:
         name: {"url": url, "transport": "http", "allow_all_keys": True}
         for name, url in gateway.upstreams.addresses.items()
     }
-    settings: JsonObject = {
+    settings: dict[str, Any] = {
         "model_list": [],
         "general_settings": {"master_key": gateway.secret},
         "mcp_servers": servers,

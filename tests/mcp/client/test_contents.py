@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.capabilities.secrets.secret import Redactor
+from spindle.capabilities import Redactor
 from spindle.mcp.client.contents import ContentRules, map_result_uris, rewrite_meta
 from spindle.mcp.client.resource_uris import UriMapping
 

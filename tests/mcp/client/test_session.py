@@ -8,6 +8,7 @@ from mcp_types import HEADER_MISMATCH, CallToolResult, ListToolsResult, ServerCa
 
 from spindle.mcp.client.listing_filter import keep_valid_tools
 from spindle.mcp.client.session import UpstreamSession
+from spindle.mcp.client.task_ledger import CallTask, TaskLedger
 
 NEWER = "2026-07-28"
 
@@ -72,12 +73,14 @@ async def test_a_call_is_repeated_with_a_new_definition_only_if_that_is_allowed(
     inner, seen = OutdatedSession(), list[str]()
     session: Any = UpstreamSession(inner, None)  # pyright: ignore[reportArgumentType] - doubles
 
+    task = CallTask(ledger=TaskLedger(), call_id=None, server="s", tool="t")
+
     def may_repeat(listed: list[Tool]) -> bool:
         seen.extend(str(each.description) for each in listed)
         return is_allowed
 
     async def call() -> CallToolResult:
-        return await session.call("t", {}, seconds=1, on_progress=None, ask=None, may_repeat=may_repeat)
+        return await session.call("t", {}, seconds=1, on_progress=None, ask=None, task=task, may_repeat=may_repeat)
 
     if is_allowed:
         assert (await call()).content == []

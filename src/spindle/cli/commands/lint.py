@@ -20,12 +20,13 @@ from spindle.cli.runtime_servers import build_backends
 from spindle.cli.runtime_tools import build_local_registry
 from spindle.errors import CommandError, UsageError
 from spindle.json_types import JsonObject
+from spindle.mcp.client.features import KINDS as LIST_KINDS
 from spindle.mcp.lint.baseline import Baseline
 from spindle.mcp.lint.findings import SEVERITIES, Finding
 from spindle.mcp.lint.linter import LintReport, is_covered, is_known_pattern, lint_subjects
 from spindle.mcp.lint.rules import RULES
 from spindle.mcp.lint.sarif import to_sarif
-from spindle.mcp.lint.subjects import Subject, build_subjects
+from spindle.mcp.lint.subjects import Subject, build_feature_subjects, build_subjects
 
 _STYLES = {"error": "red bold", "warning": "yellow", "note": "dim"}
 _MAX_FIXED_SHOWN = 20
@@ -148,7 +149,12 @@ async def _load_with_servers(config: Config, names: list[str]) -> _Loaded:
             if servers is None:
                 return _Loaded(subjects=build_subjects(registry))
             missing = [each.name for each in servers.status() if each.name in names and each.state != "ready"]
-            return _Loaded(subjects=build_subjects(registry, servers.definitions()), missing=missing)
+            for kind in LIST_KINDS:
+                await servers.features.list(kind)  # a server lists its prompts and resources when it is asked
+            features = [
+                each for name in names for each in build_feature_subjects(name, servers.features.get_definitions(name))
+            ]
+            return _Loaded(subjects=[*build_subjects(registry, servers.definitions()), *features], missing=missing)
 
 
 def _to_json(
