@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
@@ -11,6 +11,8 @@ from spindle.events import Events
 from spindle.mcp.client.feature_definitions import Feature, Kind
 from spindle.mcp.client.features import KINDS, ChangeKind, ListKind, UpstreamFeatures
 from spindle.mcp.client.resource_uris import MAX_URI_CHARS
+from spindle.mcp.client.tools import full_name
+from spindle.mcp.client.user_connections import find_user
 from spindle.text import quote_name
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter, allows_feature
@@ -31,18 +33,59 @@ class FeatureTarget:
     own_name: str
 
 
+class FeaturesByUser(Protocol):
+    """The prompts and resources of a server with OAuth, for each user."""
+
+    def get_features(self, user: str | None) -> UpstreamFeatures:
+        """Return those of a user's own connection; those of a user without a login are `AbsentFeatures`."""
+        ...
+
+
 class UpstreamCatalog:
     """The prompts, resources and resource templates of all servers, in the order of the specs.
 
     A filter decides at one place what is shown and what may be used. A name that two servers without a prefix offer
-    belongs to the first.
+    belongs to the first. Of servers with OAuth, these are what the user "default" has, or the user of `ctx`;
+    `for_user` returns what another one has.
     """
 
-    def __init__(self, servers: Sequence[UpstreamFeatures] = (), events: Events | None = None) -> None:
+    def __init__(
+        self,
+        servers: Sequence[UpstreamFeatures] = (),
+        events: Events | None = None,
+        *,
+        by_user: Mapping[str, FeaturesByUser] | None = None,
+    ) -> None:
         self.servers = servers
         self._events = Events() if events is None else events
+        self._by_user = by_user or {}
         self._listeners: dict[object, Callable[[ChangeKind], None]] = {}
         self._reported: set[tuple[str, str]] = set()
+        self._is_withheld: Callable[[str, Kind, str], bool] | None = None
+
+    # --- users
+
+    def for_user(self, user: str | None) -> "UpstreamCatalog":
+        """Return what one user has: of servers with OAuth, what they list over his own connection."""
+        if not self._by_user:
+            return self
+        view = UpstreamCatalog([self._select(each, user) for each in self.servers], self._events)
+        view._reported = self._reported
+        return view
+
+    def _select(self, server: UpstreamFeatures, user: str | None) -> UpstreamFeatures:
+        users = self._by_user.get(server.spec.name)
+        if users is None:
+            return server
+        own = users.get_features(user)
+        if self._listeners:
+            own.follow()
+        if self._is_withheld is not None:
+            own.is_withheld = _bind(self._is_withheld, own.spec.name)
+        return own
+
+    def _for_context(self, ctx: ToolContext | None) -> "UpstreamCatalog":
+        return self.for_user(None if ctx is None else find_user(ctx) or "")
 
     # --- lists
 
@@ -60,6 +103,8 @@ class UpstreamCatalog:
 
     async def list(self, kind: ListKind, filter: ToolFilter | None = None) -> "list[Feature]":
         """Return the definitions of one kind that a filter allows."""
+        if self._by_user:
+            return await self.for_user(None).list(kind, filter)
         await self._refresh(kind)
         return [each for each in self._merge(kind) if allows_feature(filter, each.filter_kind, each.name, each.server)]
 
@@ -101,13 +146,15 @@ class UpstreamCatalog:
 
     def get_definitions(self, server: str) -> "list[Feature]":
         """Return all current definitions of a server, also those that are withheld; empty for an unknown server."""
-        return [feature for each in self.servers if each.spec.name == server for feature in each.get_definitions()]
+        servers = self.for_user(None).servers
+        return [feature for each in servers if each.spec.name == server for feature in each.get_definitions()]
 
     def withhold(self, is_withheld: Callable[[str, Kind, str], bool]) -> None:
         """Neither show nor read what `is_withheld` returns True for: server, kind, the server's own name or URI.
 
         Call `report_change` when its answers change.
         """
+        self._is_withheld = is_withheld
         for server in self.servers:
             server.is_withheld = _bind(is_withheld, server.spec.name)
 
@@ -137,6 +184,8 @@ class UpstreamCatalog:
 
     async def find_prompt(self, name: str, filter: ToolFilter | None = None) -> FeatureTarget | None:
         """Return where a prompt is found, if a filter allows it."""
+        if self._by_user:
+            return await self.for_user(None).find_prompt(name, filter)
         for is_retry in (False, True):
             if is_retry:
                 await self._refresh("prompts")
@@ -144,6 +193,16 @@ class UpstreamCatalog:
             if found is not None:
                 is_allowed = allows_feature(filter, "prompt", name, found.server)
                 return FeatureTarget(self._get_server(found.server), found.own_name) if is_allowed else None
+        absent = self._find_absent_prompt(name)
+        is_allowed = absent is not None and allows_feature(filter, "prompt", name, absent.server.spec.name)
+        return absent if is_allowed else None
+
+    def _find_absent_prompt(self, name: str) -> FeatureTarget | None:
+        """Return a prompt of a server that has none for this user, so that getting it fails with the reason."""
+        for server in self.servers:
+            start = full_name(server.spec, "")
+            if server.problem is not None and start and name.startswith(start):
+                return FeatureTarget(server, name.removeprefix(start))
         return None
 
     async def find_resource(
@@ -153,9 +212,15 @@ class UpstreamCatalog:
 
         With `guess`, the only server without a prefix also gets a URI that it does not list.
         """
+        if self._by_user:
+            return await self.for_user(None).find_resource(uri, filter, guess=guess)
         if len(uri) > MAX_URI_CHARS:
             return None
         target = self._find_by_form(uri)
+        if target is not None and target.server.spec.oauth is not None:
+            for kind in KINDS:  # a new connection of a user has not been checked against the lock
+                if not target.server.has_listed(kind):
+                    await target.server.refresh(kind)
         if target is None:
             bare = [each for each in self.servers if not each.spec.prefix and each.can_have("resources")]
             if bare and not any(each.is_listed(uri) for each in bare):
@@ -189,6 +254,8 @@ class UpstreamCatalog:
         """Return where the prompt or resource template of a completion request is found."""
         if ref.type == "ref/prompt":
             return await self.find_prompt(ref.name, filter)
+        if self._by_user:
+            return await self.for_user(None).find_reference(ref, filter)
         for is_retry in (False, True):
             if is_retry:
                 await self._refresh("templates", "resources")
@@ -197,7 +264,10 @@ class UpstreamCatalog:
             if found is not None:
                 is_allowed = allows_feature(filter, "resource", found.name, found.server)
                 return FeatureTarget(self._get_server(found.server), found.own_name) if is_allowed else None
-        return None
+        absent = self._find_by_form(ref.uri)
+        if absent is None or absent.server.problem is None:
+            return None
+        return absent if allows_feature(filter, "resource", ref.uri, absent.server.spec.name) else None
 
     async def read_resource(
         self,
@@ -213,7 +283,7 @@ class UpstreamCatalog:
             UnknownFeatureError: No server has it, or the filter does not allow it.
             UpstreamError: The server refused, cannot be connected, or did not answer in time.
         """
-        target = await self.find_resource(uri, filter)
+        target = await self._for_context(ctx).find_resource(uri, filter)
         if target is None:
             raise UnknownFeatureError(f"no resource {quote_name(uri)} is offered here", name=uri)
         return await target.server.read(target.own_name, ctx=ctx or ToolContext(), given=given)
@@ -233,7 +303,7 @@ class UpstreamCatalog:
             UnknownFeatureError: No server has it, or the filter does not allow it.
             UpstreamError: The server refused, cannot be connected, or did not answer in time.
         """
-        target = await self.find_prompt(name, filter)
+        target = await self._for_context(ctx).find_prompt(name, filter)
         if target is None:
             raise UnknownFeatureError(f"no prompt {quote_name(name)} is offered here", name=name)
         return await target.server.get_prompt(target.own_name, arguments, ctx=ctx or ToolContext(), given=given)
@@ -247,7 +317,7 @@ class UpstreamCatalog:
             UnknownFeatureError: No server has it, or the filter does not allow it.
             UpstreamError: The server refused, cannot be connected, or did not answer in time.
         """
-        target = await self.find_reference(params.ref, filter)
+        target = await self._for_context(ctx).find_reference(params.ref, filter)
         if target is None:
             name = getattr(params.ref, "name", None) or getattr(params.ref, "uri", "")
             raise UnknownFeatureError(f"no prompt or template {quote_name(name)} is offered here", name=name)

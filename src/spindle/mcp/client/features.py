@@ -72,6 +72,9 @@ class UpstreamFeatures:
     `is_withheld` decides, by kind and own name, which definitions are neither shown nor usable.
     """
 
+    problem: UpstreamError | None = None
+    """Why there are none for this user; `None` in all but `AbsentFeatures`."""
+
     def __init__(
         self,
         connection: UpstreamConnection,
@@ -128,9 +131,10 @@ class UpstreamFeatures:
     async def refresh(self, kind: ListKind) -> None:
         """Read a listing again unless it is current; a server that is down keeps its last listing."""
         state = self._connection.status(tools=0).state
-        if state not in ("idle", "ready"):  # an idle one is started on first use
+        # An idle one is started on first use, and the start of a user's connection is not awaited elsewhere.
+        if state not in ("idle", "ready") and (state != "starting" or self.spec.oauth is None):
             return
-        seconds = LIST_WAIT_SECONDS + (self.spec.start_timeout_seconds if state == "idle" else 0)
+        seconds = LIST_WAIT_SECONDS + (0 if state == "ready" else self.spec.start_timeout_seconds)
         with anyio.move_on_after(seconds):
             live = await self._connection.get_active()
             if live is not None:
@@ -138,6 +142,10 @@ class UpstreamFeatures:
             listing = self._listings[kind]
             if live is not None and (not self._is_current(listing) or listing.lock.locked()):
                 await self._read_listing(listing)
+
+    def has_listed(self, kind: ListKind) -> bool:
+        """Return whether there is a listing, however old."""
+        return self._listings[kind].listed_at > -math.inf
 
     def _is_current(self, listing: _Listing) -> bool:
         now = self._services.clock.now()

@@ -96,11 +96,14 @@ class UpstreamServer:
         *,
         on_tools_changed: "Callable[[UpstreamServer], None]",
         on_features_changed: FeaturesChanged = lambda _features, _kind: None,
+        guard: DefinitionGuard | None = None,
     ) -> None:
         self.spec = spec
         self.connection = UpstreamConnection(spec, services, self)
         self._services = services
-        self.guard = DefinitionGuard(spec.name, services.lock, events=services.events, redactor=services.redactor)
+        self.guard = guard or DefinitionGuard(
+            spec.name, services.lock, events=services.events, redactor=services.redactor
+        )
         self._tools = ServerTools(spec, registry, self._warn, self.guard)
         self.features = UpstreamFeatures(
             self.connection,
@@ -111,7 +114,8 @@ class UpstreamServer:
         )
         """Its prompts and resources."""
         self._on_tools_changed = on_tools_changed
-        self._on_features_changed = on_features_changed
+        self.report_features = on_features_changed
+        """Tells clients that a list of prompts or resources has changed."""
         self._listed: Sequence[ForeignTool] | None = None
         self.by_user: CallsByUser | None = None
         """For a server with OAuth, whose own `connection` is never opened: it would have no user."""
@@ -120,6 +124,8 @@ class UpstreamServer:
         """Return the current status."""
         withheld = self.guard.get_withheld()
         source = self.connection if self.by_user is None else self.by_user
+        if self.by_user is not None:
+            withheld = tuple(dict.fromkeys((*withheld, *self.by_user.get_withheld())))
         return replace(
             source.status(tools=len(self._tools)),
             locked=self.guard.is_locked,
@@ -171,11 +177,13 @@ class UpstreamServer:
 
     async def recheck(self) -> None:
         """Check the latest listing again, since the lock was replaced."""
-        if self._listed is not None:
+        if self.by_user is not None:
+            await self.by_user.recheck()
+        elif self._listed is not None:
             self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
         self.features.lock.recheck()
-        self._on_features_changed(self.features, "prompts")
-        self._on_features_changed(self.features, "resources")
+        self.report_features(self.features, "prompts")
+        self.report_features(self.features, "resources")
 
     async def watch_features(self, live: ActiveConnection) -> None:
         """List prompts and resources while the server is connected."""

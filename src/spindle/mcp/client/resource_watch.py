@@ -52,6 +52,11 @@ class ResourceWatch:
             self._changed.set()
         return True
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a subscription."""
+        return bool(self._wanted)
+
     def remove(self, uri: str) -> None:
         """End one subscription to a resource."""
         self._wanted[uri] -= 1

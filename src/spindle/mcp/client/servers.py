@@ -108,9 +108,8 @@ class McpServers:
             for spec in _check_specs(specs)
         ]
         self._by_user = add_users(self._servers, services, logins)
-        # Prompts and resources have no user yet, so that those of servers with OAuth are not served.
-        shared = [server.features for server in self._servers if server.by_user is None]
-        self.features = UpstreamCatalog(shared, self._events)
+        features = [server.features for server in self._servers]
+        self.features = UpstreamCatalog(features, self._events, by_user=self._by_user)
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -162,24 +161,29 @@ class McpServers:
                 f"required MCP server not connected: {said}; fix it, or set required=False", server=dead[0][0]
             )
 
-    async def describe(self, name: str) -> tuple[LockedServer, list[DefinitionChange]]:
+    async def describe(self, name: str, *, user: str | None = None) -> tuple[LockedServer, list[DefinitionChange]]:
         """Return what a server offers now, for a lock file, and the definitions that cannot be locked.
+
+        A server with OAuth offers it to a user; `None` is the only user of this program.
 
         Raises:
             UnknownServerError: No server has that name.
+            LoginRequiredError: The user has to log in.
             UpstreamError: The server cannot be connected.
         """
-        server = self._find(name)
+        server, users = self._find(name), self._by_user.get(name)
+        server = server if users is None else users.get(user)
         attempt = server.connection.request_start(is_fresh=True)
         await attempt.done.wait()
         if attempt.connection is None:
             raise UpstreamError(f"MCP server {name!r} is not connected: {attempt.reason}", server=name)
+        found = await server.describe()
         unreadable = [
             DefinitionChange(kind=kind, name=each, type="unreadable", problem=problem)
             for kind in KINDS
             for each, problem in server.guard.get_listing(kind).problems.items()
         ]
-        return await server.describe(), unreadable
+        return found, unreadable
 
     async def connect_user(self, user: str | None) -> None:
         """Connect a user to the servers with OAuth where he has logged in; `None` is the only user of this program."""

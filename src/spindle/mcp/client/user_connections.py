@@ -1,7 +1,8 @@
 """One connection to a server with OAuth for each user: tokens, sessions and listings of users never mix.
 
 Tools are registered once for all users, from the listings of those who have connected. A user sees and calls those
-that his own connection lists with the same definition.
+that his own connection lists with the same definition. Prompts and resources are not shared at all: each user has
+those of his own connection, which a guard of their own checks against the lock.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -13,10 +14,14 @@ from typing_extensions import override
 
 from spindle.calls import Err, Ok
 from spindle.errors import LoginRequiredError, UpstreamError, UsageError
+from spindle.mcp.client.absent_features import AbsentFeatures
+from spindle.mcp.client.features import UpstreamFeatures
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import ClientServices, ServerState, ServerStatus
-from spindle.mcp.client.tools import PreparedListing, UpstreamCall
+from spindle.mcp.client.tools import PreparedListing, UpstreamCall, to_definition
 from spindle.mcp.client.user_listings import UserListings
+from spindle.mcp.lock.lock_file import LockedServer
+from spindle.mcp.lock.quarantine import DefinitionGuard, WithheldDefinition
 from spindle.mcp.spec import ServerSpec
 from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
@@ -82,7 +87,14 @@ class _UserServer(UpstreamServer):
 
     def __init__(self, owner: "UserConnections", user: str, tokens: RedactedTokens) -> None:
         services = replace(owner.services, tokens=tokens)
-        super().__init__(owner.spec, ToolRegistry(), services, on_tools_changed=lambda _server: None)
+        super().__init__(
+            owner.spec,
+            ToolRegistry(),
+            services,
+            on_tools_changed=lambda _server: None,
+            on_features_changed=owner.server.report_features,
+            guard=owner.build_guard(),
+        )
         self._owner, self._user, self.tokens = owner, user, tokens
         self.used_at = owner.services.clock.now()
 
@@ -90,6 +102,18 @@ class _UserServer(UpstreamServer):
     def prepare_listing(self, listed: "Sequence[ForeignTool]") -> PreparedListing:
         """Convert the listings of all users, with this one in place of the user's last one."""
         return self._owner.listings.prepare(self._user, listed)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a request runs, or a client is subscribed to a resource."""
+        return len(self.connection.calls) > 0 or self.features.watch.is_wanted
+
+    @override
+    async def describe(self) -> LockedServer:
+        """Return what the server offers to this user."""
+        listed = self._owner.listings.get_definitions(self._user)
+        self.guard.record(self.guard.check("tool", [to_definition(each) for each in listed]))
+        return await super().describe()
 
     @override
     def apply_listing(self, prepared: PreparedListing) -> None:
@@ -101,7 +125,8 @@ class UserConnections:
     """The connections of all users to one server."""
 
     def __init__(self, server: UpstreamServer, services: ClientServices, logins: "Logins") -> None:
-        self.spec, self.services, self.logins = server.spec, services, logins
+        self.spec, self.services, self.logins, self.server = server.spec, services, logins, server
+        self._said: set[str] = set()
         self.listings = UserListings(server, services.changed)
         self._users: dict[str, _UserServer] = {}
         self._start: StartTask | None = None
@@ -155,6 +180,40 @@ class UserConnections:
         found.used_at = self.services.clock.now()
         return found
 
+    def get_features(self, user: str | None) -> UpstreamFeatures:
+        """Return the prompts and resources of a user, which are those of his own connection and of no other."""
+        try:
+            return self.get(user).features
+        except UpstreamError as error:
+            problem = error
+        except UsageError as error:
+            text = f"MCP server {self.spec.name!r} needs a login, and the caller cannot have one: {error}"
+            problem = UpstreamError(text, server=self.spec.name)
+        return AbsentFeatures(self.server.connection, self.services, self.server.features.lock, problem)
+
+    def build_guard(self) -> DefinitionGuard:
+        """Build the guard of a user's prompts and resources."""
+        services = self.services
+        return DefinitionGuard(
+            self.spec.name,
+            self.server.guard.policy,
+            events=services.events,
+            redactor=services.redactor,
+            said=self._said,
+        )
+
+    def get_withheld(self) -> tuple[WithheldDefinition, ...]:
+        """Return the prompts and resources in quarantine of all users."""
+        return tuple(each for one in self._users.values() for each in one.guard.get_withheld() if each.kind != "tool")
+
+    async def recheck(self) -> None:
+        """Check the listings of all users against the lock of the server."""
+        self._said.clear()
+        for one in list(self._users.values()):
+            one.guard.policy = self.server.guard.policy
+            one.features.lock.recheck()
+        self.listings.recheck()
+
     async def connect(self, user: str | None) -> None:
         """Connect a user who has logged in, so that his tools are listed; a failure is a warning."""
         try:
@@ -201,7 +260,7 @@ class UserConnections:
             raise UpstreamError(f"MCP server {self.spec.name!r} is stopped", server=self.spec.name)
         self._close_user(user)
         if len(self._users) >= MAX_USERS:
-            idle = [(one.used_at, name) for name, one in self._users.items() if not len(one.connection.calls)]
+            idle = [(one.used_at, name) for name, one in self._users.items() if not one.is_used]
             if not idle:
                 raise UpstreamError(f"too many users of MCP server {self.spec.name!r}", server=self.spec.name)
             self._close_user(min(idle)[1])
@@ -223,7 +282,7 @@ class UserConnections:
                 await self.services.clock.sleep(_SWEEP_SECONDS)
                 latest = self.services.clock.now() - IDLE_SECONDS
                 for user, one in list(self._users.items()):
-                    if one.used_at <= latest and not len(one.connection.calls):
+                    if one.used_at <= latest and not one.is_used:
                         self._close_user(user)
 
 

@@ -82,13 +82,25 @@ class _KindState:
 
 
 class DefinitionGuard:
-    """The guard of one server's definitions: `check` each listing, then `apply` it before anything is offered."""
+    """The guard of one server's definitions: `check` each listing, then `apply` it before anything is offered.
 
-    def __init__(self, server: str, policy: LockPolicy, *, events: Events, redactor: PayloadRedactor) -> None:
+    The guards of several users of a server share `said`, so that what all of them find is reported once.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        policy: LockPolicy,
+        *,
+        events: Events,
+        redactor: PayloadRedactor,
+        said: set[str] | None = None,
+    ) -> None:
         self.server = server
         self.policy = policy
         self._events = events
         self._redactor = redactor
+        self._said = said
         self._states: dict[DefinitionKind, _KindState] = {}
         self._has_warned_unlocked = False
 
@@ -201,6 +213,12 @@ class DefinitionGuard:
 
     def _warn(self, text: str, withheld: WithheldDefinition | None = None) -> None:
         message = self._redactor.redact(f"MCP server {self.server!r}: {text}")
+        if self._said is not None:
+            if message in self._said:
+                return
+            if len(self._said) >= _MAX_REMEMBERED:
+                self._said.clear()
+            self._said.add(message)
         if withheld is None or not self._events.has_observer("warning"):
             self._events.warn(message, source=_SOURCE)
             return

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakSet
 
 import anyio
 import mcp_types as types
@@ -26,6 +27,7 @@ from spindle.mcp.client.features import ChangeKind, UpstreamFeatures
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import MAX_SESSIONS, McpSession
+from spindle.mcp.server.user_updates import UserUpdate, opened_for
 from spindle.tools.filters import allows_feature
 
 MAX_SUBSCRIPTIONS: Final = 500
@@ -61,12 +63,17 @@ class FeatureChanges:
         if replica is not None:
             replica.on("resource_updated", self._hear_of_update)
         self._subscribers: OrderedDict[str, _Subscriber] = OrderedDict()
-        self._updated: dict[str, None] = {}
+        self._updated: dict[tuple[str, UpstreamFeatures], None] = {}
+        self._heard: WeakSet[UpstreamFeatures] = WeakSet()
         self._lists: dict[ChangeKind, None] = {}
         self._has_news = anyio.Event()
         catalog.on_change(self._note_list)
-        for server in catalog.servers:
-            server.watch.on_update(lambda uri, server=server: self._note_update(server, uri))
+
+    def _hear(self, server: UpstreamFeatures) -> None:
+        """Note the updates of a server from now on; each connection of a user to a server with OAuth is one."""
+        if server not in self._heard:
+            self._heard.add(server)
+            server.watch.on_update(lambda uri: self._note_update(server, uri))
 
     def _note_list(self, kind: ChangeKind) -> None:
         self._lists[kind] = None
@@ -74,7 +81,7 @@ class FeatureChanges:
 
     def _note_update(self, server: UpstreamFeatures, own: str) -> None:
         if len(self._updated) < _MAX_PENDING and server.may_read(own):
-            self._updated[server.uris.to_gateway(own)] = None
+            self._updated[server.uris.to_gateway(own), server] = None
             self._has_news.set()
 
     # --- subscriptions
@@ -90,9 +97,13 @@ class FeatureChanges:
         subscriber = self._subscribers.setdefault(session.key, _Subscriber(ctx.session))
         subscriber.peer = ctx.session
         self._subscribers.move_to_end(session.key)
-        if uri in subscriber.targets:
-            return types.EmptyResult()
         target = await self._find(session, uri, guess=offered is None)
+        known = subscriber.targets.get(uri)
+        if known is not None and (target is None or target.server is known.server):
+            return types.EmptyResult()
+        if known is not None:  # the connection of its user was replaced
+            subscriber.targets.pop(uri)
+            known.server.watch.remove(known.own_name)
         if target is None:
             if offered is not None and allows_feature(session.filter, "resource", uri, None):
                 return await offered()
@@ -135,14 +146,17 @@ class FeatureChanges:
             if target is not None or (has_offers and allows_feature(session.filter, "resource", uri, None)):
                 honored.append(uri)
         wanted = params.notifications.model_copy(update={"resource_subscriptions": honored or None})
-        with _watch(targets.values()) as active:
+        with _watch(targets.values()) as active, opened_for([each.server for each in active]):
             for target in active:
                 await target.server.watch.wait_until_active(target.own_name)
             return await self._listening(ctx, params.model_copy(update={"notifications": wanted}))
 
     async def _find(self, session: McpSession, uri: str, *, guess: bool) -> FeatureTarget | None:
-        target = await self._catalog.find_resource(uri, session.filter, guess=guess)
-        return target if target is not None and target.server.can_watch else None
+        target = await self._catalog.for_user(session.user).find_resource(uri, session.filter, guess=guess)
+        if target is None or target.server.problem is not None or not target.server.can_watch:
+            return None
+        self._hear(target.server)
+        return target
 
     def forget(self, key: str) -> None:
         """End the subscriptions of a client that has disconnected."""
@@ -159,8 +173,8 @@ class FeatureChanges:
             await self._has_news.wait()
             self._has_news = anyio.Event()
             updated, self._updated = list(self._updated), {}
-            for uri in updated:
-                await self._send_update(uri)
+            for uri, server in updated:
+                await self._send_update(uri, server)
             if self._lists:
                 left = notified_at + LIST_SECONDS - anyio.current_time()
                 if left <= 0:
@@ -172,10 +186,12 @@ class FeatureChanges:
                     self._has_news.set()
             await anyio.sleep(UPDATE_SECONDS)
 
-    async def _send_update(self, uri: str) -> None:
-        await self._bus.publish(ResourceUpdated(uri))
+    async def _send_update(self, uri: str, server: UpstreamFeatures) -> None:
+        is_shared = server.spec.oauth is None
+        await self._bus.publish(ResourceUpdated(uri) if is_shared else UserUpdate(uri, id(server)))
         for key, subscriber in list(self._subscribers.items()):
-            if uri in subscriber.targets:
+            target = subscriber.targets.get(uri)
+            if target is not None and (is_shared or target.server is server):
                 await _send(subscriber.peer.send_resource_updated, uri)
                 if self._replica is not None:
                     self._replica.post("resource_updated", {"session": key, "uri": uri})

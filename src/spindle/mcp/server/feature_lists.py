@@ -14,6 +14,7 @@ from spindle.mcp.client.feature_definitions import get_identity
 from spindle.mcp.client.feature_requests import MAX_ENTRIES, Entry, ListingPage, read_pages
 from spindle.mcp.client.features import ListKind
 from spindle.mcp.server.peer import Context
+from spindle.mcp.server.sessions import McpSession
 from spindle.mcp.server.tool_list import MAX_CURSOR_CHARS, PAGE_SIZE
 from spindle.tools.filters import ToolFilter, allows_feature
 
@@ -25,7 +26,8 @@ METHODS: Final[dict[ListKind, str]] = {
 _MAX_KEPT: Final = 64
 _DIGEST_CHARS: Final = 16
 
-_Key: TypeAlias = tuple[ListKind, ToolFilter | None, str]
+_Key: TypeAlias = tuple[ListKind, str | None, ToolFilter | None, str]
+"""A list of one user; the last part is its digest."""
 
 
 class FeatureLists:
@@ -36,39 +38,41 @@ class FeatureLists:
         self._kept: OrderedDict[_Key, list[Any]] = OrderedDict()
 
     async def get_page(
-        self, ctx: Context, kind: ListKind, filter: ToolFilter | None, cursor: str | None
+        self, ctx: Context, kind: ListKind, session: McpSession, cursor: str | None
     ) -> tuple[list[Any], str | None]:
-        """Return a page of the entries that a filter allows, and the cursor of the next one.
+        """Return a page of the entries that a client's filter and user allow, and the cursor of the next one.
 
         Raises:
             MCPError: The cursor is invalid, or the list has changed since it was issued.
         """
         if cursor is None:
-            start, entries = 0, await self._build(ctx, kind, filter)
-            digest = self._keep(kind, filter, entries) if len(entries) > PAGE_SIZE else ""
+            start, entries = 0, await self._build(ctx, kind, session)
+            digest = self._keep(kind, session, entries) if len(entries) > PAGE_SIZE else ""
         else:
             start, digest = _parse_cursor(cursor)
-            entries = self._kept.get((kind, filter, digest))
+            entries = self._kept.get((kind, session.user, session.filter, digest))
             if entries is None:  # of another replica, or too long ago
-                entries = await self._build(ctx, kind, filter)
-                if self._keep(kind, filter, entries) != digest:
+                entries = await self._build(ctx, kind, session)
+                if self._keep(kind, session, entries) != digest:
                     raise _build_cursor_error()
             if start >= len(entries):
                 raise _build_cursor_error()
         end = start + PAGE_SIZE
         return entries[start:end], f"{end}.{digest}" if end < len(entries) else None
 
-    async def _build(self, ctx: Context, kind: ListKind, filter: ToolFilter | None) -> list[Any]:
-        own = [each for each in await self.list_offers(ctx, kind) if _is_allowed(each, filter)]
+    async def _build(self, ctx: Context, kind: ListKind, session: McpSession) -> list[Any]:
+        own = [each for each in await self.list_offers(ctx, kind) if _is_allowed(each, session.filter)]
         taken = {get_identity(each)[1] for each in own}
-        upstream = [] if self._catalog is None else await self._catalog.list(kind, filter)
+        catalog = UpstreamCatalog() if self._catalog is None else self._catalog.for_user(session.user)
+        upstream = await catalog.list(kind, session.filter)
         return [*own, *(each.shown for each in upstream if each.name not in taken)]
 
-    def _keep(self, kind: ListKind, filter: ToolFilter | None, entries: list[Any]) -> str:
+    def _keep(self, kind: ListKind, session: McpSession, entries: list[Any]) -> str:
         listed = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in entries]
         digest = sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARS]
-        self._kept[kind, filter, digest] = entries
-        self._kept.move_to_end((kind, filter, digest))
+        key = kind, session.user, session.filter, digest
+        self._kept[key] = entries
+        self._kept.move_to_end(key)
         if len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
         return digest

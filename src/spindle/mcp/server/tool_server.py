@@ -16,7 +16,7 @@ from mcp.server.connection import Connection
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.server.subscriptions import ListenHandler
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from spindle.artifacts.forge import can_be_read_back
@@ -45,6 +45,7 @@ from spindle.mcp.server.tasks.settings import DEFAULT_TASKS, TaskSettings
 from spindle.mcp.server.tool_changes import ToolChanges
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
 from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
+from spindle.mcp.server.user_updates import UpdateBus
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
@@ -116,7 +117,7 @@ class ToolServer:
         """The calls in progress."""
         self._lists = ToolLists(users=upstream, structured=is_structured)
         self._cache_hints = build_cache_hints(cache_seconds, cache_scope)
-        self._bus = InMemorySubscriptionBus()
+        self._bus = UpdateBus()
         self._listening = ListenHandler(self._bus)
         self._replica = None if shared is None else shared.replica
         self._changes = ToolChanges(self._bus, self._sessions, self._replica)

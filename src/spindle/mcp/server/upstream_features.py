@@ -159,7 +159,7 @@ class FeatureServer:
     ) -> tuple[list[Any], str | None]:
         session = self._access.get_session(ctx)
         await self._access.wait_until_ready()
-        return await self._lists.get_page(ctx, kind, session.filter, params.cursor)
+        return await self._lists.get_page(ctx, kind, session, params.cursor)
 
     # --- one of them
 
@@ -168,7 +168,8 @@ class FeatureServer:
         session, uri = self._access.get_session(ctx), params.uri
         await self._access.wait_until_ready()
         offered = self._find_offer("resources/read")
-        target = await self.catalog.find_resource(uri, session.filter, guess=offered is None)
+        catalog = self.catalog.for_user(session.user)
+        target = await catalog.find_resource(uri, session.filter, guess=offered is None)
         if offered is not None and await self._is_offered(ctx, target, uri):
             if allows_feature(session.filter, "resource", uri, None):
                 await self._access.on_read(ctx)
@@ -194,7 +195,7 @@ class FeatureServer:
         if not any(map(is_app_page, contents)) or (spec.trusted and not spec.prefix):
             return contents
         tools = self._access.list_tools(ctx, spec.name)
-        reach = await build_reach(self.catalog, target, session.filter, tools)
+        reach = await build_reach(self.catalog.for_user(session.user), target, session.filter, tools)
         return [wrap_contents(each, reach) for each in contents]
 
     async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
@@ -213,7 +214,7 @@ class FeatureServer:
                 raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
             await self._access.on_read(ctx)
             return await offered(ctx, params)
-        target = await self.catalog.find_prompt(name, session.filter)
+        target = await self.catalog.for_user(session.user).find_prompt(name, session.filter)
         if target is None:
             raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
 
@@ -233,7 +234,7 @@ class FeatureServer:
         session = self._access.get_session(ctx)
         await self._access.wait_until_ready()
         offered = self._find_offer("completion/complete")
-        target = await self.catalog.find_reference(params.ref, session.filter)
+        target = await self.catalog.for_user(session.user).find_reference(params.ref, session.filter)
         if target is None or not target.server.can_have("completions"):
             if offered is not None and target is None and self._is_ref_allowed(params.ref, session.filter):
                 return await offered(ctx, params)
@@ -288,7 +289,14 @@ class FeatureServer:
             await self._access.on_read(ctx)
         call_id, events = f"c_{token_hex(8)}", Events()
         peer = CallClient(ctx, session, Call(call_id, ctx.method, {}), events)
-        tool_ctx = ToolContext(session.key, turn_id=call_id, events=events, open_gate=peer.open_gate, client=peer)
+        tool_ctx = ToolContext(
+            session.key,
+            turn_id=call_id,
+            events=events,
+            open_gate=peer.open_gate,
+            client=peer,
+            caller=None if session.user is None else {"user": session.user},
+        )
         # On the newer protocol, a question is an answer, and the client sends the request again.
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         given: InputAnswers | None = None
