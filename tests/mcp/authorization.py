@@ -209,6 +209,12 @@ class Upstream:
         self.metadata: dict[str, Any] = {}
         self.tools: dict[str, list[str]] = {}
         self.says = ""
+        self.has_features = False
+        """Whether it has prompts and resources beside tools: some for all, one for each user."""
+        self.descriptions: dict[tuple[str, str], str] = {}
+        """What it says about a definition to one user: user and name → description."""
+        self.served: list[tuple[str, str, str]] = []
+        """What was asked of its features: the method, the user of the token, the name."""
 
     @property
     def tokens(self) -> set[str]:
@@ -242,21 +248,50 @@ class Upstream:
                 session = token_urlsafe(12)
                 self.sessions[session] = user
                 headers["mcp-session-id"] = session
-                result: Any = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+                features: dict[str, Any] = {"prompts": {}, "resources": {}, "completions": {}}
+                capabilities = {"tools": {}, **(features if self.has_features else {})}
+                result: Any = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
                 result["serverInfo"] = {"name": "upstream", "version": "1"}
             case "tools/list":
                 schema = {"type": "object"}
-                result = {"tools": [{"name": name, "description": name, "inputSchema": schema} for name in named]}
+                result = {"tools": [{**self._describe(user, name), "inputSchema": schema} for name in named]}
             case "tools/call":
                 result = {"content": [{"type": "text", "text": f"{user} {self.says}"}]}
             case "ping":
                 result = {}
+            case str(method) if self.has_features and method.startswith(("prompts/", "resources/", "completion/")):
+                result = self._serve(method, message.get("params") or {}, user)
             case _ if "id" not in message:
                 return Reply(202)
             case _:
                 error = {"code": -32601, "message": "unknown"}
                 return Reply(content={"jsonrpc": "2.0", "id": message["id"], "error": error})
         return Reply(content={"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
+
+    def _describe(self, user: str, name: str) -> dict[str, Any]:
+        return {"name": name, "description": self.descriptions.get((user, name), name)}
+
+    def _serve(self, method: str, params: dict[str, Any], user: str) -> dict[str, Any]:
+        ref = params.get("ref") or {}
+        name = params.get("name") or params.get("uri") or ref.get("name") or ref.get("uri") or ""
+        self.served.append((method, user, name))
+        said = f"{name} of {user}"
+        match method:
+            case "prompts/list":
+                return {"prompts": [self._describe(user, each) for each in ("greet", f"for_{user}")]}
+            case "resources/list":
+                uris = ("note:all", f"note:{user}", "ui://app/page")
+                return {"resources": [{**self._describe(user, uri), "uri": uri} for uri in uris]}
+            case "resources/templates/list":
+                found = (f"file:///{user}/{{name}}",)
+                return {"resourceTemplates": [{**self._describe(user, each), "uriTemplate": each} for each in found]}
+            case "prompts/get":
+                return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
+            case "resources/read":
+                page = f"<p>{self.says}</p>" if name.startswith("ui:") else said
+                return {"contents": [{"uri": name, "text": page}]}
+            case _:
+                return {"completion": {"values": [said]}}
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from spindle.cli.config.loader import Config
 from spindle.cli.main import USAGE
 from spindle.cli.options import build_unknown_error
 from spindle.cli.output import Output, Part, build_warning_events, show_progress
+from spindle.cli.runtime_logins import build_logins
 from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.errors import CommandError
 from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple
-from spindle.mcp.client.survey import ServerSurvey, survey_servers
+from spindle.mcp.client.survey import ServerSurvey, SurveyUser, survey_servers
 from spindle.mcp.lock import (
     DefinitionChange,
     FactChange,
@@ -42,6 +43,11 @@ Once = Annotated[
         negative="",
         help="Connect once, and do not compare what another client is offered.",
     ),
+]
+
+LoginUser = Annotated[
+    str | None,
+    Parameter(name="--user", help="Whose login to use at servers with OAuth; that of `spindle login` by default."),
 ]
 
 ReviewStatus: TypeAlias = Literal["same", "changed", "unlocked", "unreachable", "not_configured"]
@@ -91,7 +97,9 @@ def find_lock_path(config: Config, given: Path | None) -> Path:
     return path
 
 
-def review_servers(config: Config, names: Sequence[str], path: Path, *, once: bool) -> LockReview:
+def review_servers(
+    config: Config, names: Sequence[str], path: Path, *, once: bool, user: str | None = None
+) -> LockReview:
     """Start the enabled servers, or those with the given names, and compare them with the lock.
 
     Raises:
@@ -110,10 +118,16 @@ def review_servers(config: Config, names: Sequence[str], path: Path, *, once: bo
     if wanted:
         with show_progress(f"starting {', '.join(spec.name for spec in wanted)} …") as progress:
             secrets, events = build_server_secret_lookup(config), build_warning_events(progress)
+            by_user = SurveyUser(name=user, logins=build_logins(config, wanted))
 
             async def survey() -> list[ServerSurvey]:
                 return await survey_servers(
-                    wanted, secrets=secrets, events=events, origins=find_origins(config), twice=not once
+                    wanted,
+                    secrets=secrets,
+                    events=events,
+                    origins=find_origins(config),
+                    twice=not once,
+                    user=by_user,
                 )
 
             surveys = anyio.run(survey)

@@ -63,7 +63,8 @@ def _discard_warnings() -> Events:
 
 def _check_status(status: ServerStatus, spec: ServerSpec) -> Check:
     if spec.oauth is not None and status.state == "idle":
-        return Check(_AREA, status.name, "ok", "connected for each user after a login")
+        why = f"not checked, since the user 'default' has none (`spindle login {status.name}`)"
+        return Check(_AREA, status.name, "ok", f"connected for each user after a login; {why}")
     if status.state == "ready":
         protocol = f", protocol {status.protocol_version}" if status.protocol_version else ""
         return Check(_AREA, status.name, "ok", f"ready, {status.tools} tools{protocol}")

@@ -5,7 +5,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from spindle.cli.completers import server_names
-from spindle.cli.lock_review import LockPath, Once, find_lock_path, print_review, review_servers, review_to_json
+from spindle.cli.lock_review import (
+    LockPath,
+    LoginUser,
+    Once,
+    find_lock_path,
+    print_review,
+    review_servers,
+    review_to_json,
+)
 from spindle.cli.main import OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output
@@ -19,6 +27,7 @@ def diff(
     *,
     lock: LockPath = None,
     once: Once = False,
+    user: LoginUser = None,
     json: Json = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
@@ -28,7 +37,7 @@ def diff(
     <U+200B>, and letters that imitate Latin ones are followed by theirs.
     """
     config = where.load_for_tools()
-    review = review_servers(config, servers, find_lock_path(config, lock), once=once)
+    review = review_servers(config, servers, find_lock_path(config, lock), once=once, user=user)
     out = Output()
     if json:
         out.json({"path": str(review.path), "servers": [review_to_json(each) for each in review.servers]})

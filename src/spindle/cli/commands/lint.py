@@ -83,7 +83,10 @@ def lint(
     else:
         _print(out, report, new, fixed)
     for name in loaded.missing:
-        print_message(f"MCP server {name!r} was not linted", "it did not start; the command fails because of that")
+        reason = "it did not start"
+        if config.servers[name].oauth:
+            reason = f"it did not connect, or needs a login: run: spindle login {name}"
+        print_message(f"MCP server {name!r} was not linted", f"{reason}; the command fails because of that")
     worst = SEVERITIES.index(what.fail_on)
     has_failed = any(SEVERITIES.index(each.severity) <= worst for each in new)
     return FAILED if has_failed or loaded.missing else OK

@@ -11,6 +11,7 @@ from spindle.cli.completers import server_names
 from spindle.cli.lock_review import (
     LockPath,
     LockReview,
+    LoginUser,
     Once,
     ServerReview,
     describe_status,
@@ -56,6 +57,7 @@ def lock(
     ] = False,
     lock: LockPath = None,
     once: Once = False,
+    user: LoginUser = None,
     json: Json = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
@@ -65,7 +67,7 @@ def lock(
     question. What a server offers to one client only is never locked.
     """
     config = where.load_for_tools()
-    review = review_servers(config, servers, find_lock_path(config, lock), once=once)
+    review = review_servers(config, servers, find_lock_path(config, lock), once=once, user=user)
     _check_accepted(review, accept)
     out = Output()
     results = [_decide(each, accept=accept, yes=yes, prune=prune, out=None if json else out) for each in review.servers]

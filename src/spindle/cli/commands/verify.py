@@ -5,7 +5,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from spindle.cli.completers import server_names
-from spindle.cli.lock_review import LockPath, Once, find_lock_path, print_review, review_servers, review_to_json
+from spindle.cli.lock_review import (
+    LockPath,
+    LoginUser,
+    Once,
+    find_lock_path,
+    print_review,
+    review_servers,
+    review_to_json,
+)
 from spindle.cli.main import FAILED, NOT_FOUND, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output
@@ -20,6 +28,7 @@ def verify(
     *,
     lock: LockPath = None,
     once: Once = False,
+    user: LoginUser = None,
     json: Json = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
@@ -31,7 +40,7 @@ def verify(
     path = find_lock_path(config, lock)
     if not path.exists():
         raise CommandError(f"{path} does not exist", exit_code=NOT_FOUND, hint="`spindle lock` writes it")
-    review = review_servers(config, servers, path, once=once)
+    review = review_servers(config, servers, path, once=once, user=user)
     is_same = all(each.status == "same" for each in review.servers)
     out = Output()
     if json:

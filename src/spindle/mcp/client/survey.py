@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,9 +15,21 @@ from spindle.mcp.lock.lock_file import LockedServer
 from spindle.mcp.lock.origin import describe_origin
 from spindle.mcp.spec import ServerSpec
 
+if TYPE_CHECKING:  # it needs the extra `oauth`
+    from spindle.mcp.oauth.logins import Logins
+
 OTHER_CLIENT = "claude-ai"
 """The name of the second client: one that a server which picks its victims would look for."""
 _SPARE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SurveyUser:
+    """The user as whom servers with OAuth are connected."""
+
+    name: str | None = None
+    """`None` is the only user of this program."""
+    logins: "Logins | None" = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,14 +65,19 @@ async def survey_servers(
     events: Events | None = None,
     origins: Mapping[str, JsonObject] | None = None,
     twice: bool = True,
+    user: SurveyUser | None = None,
 ) -> list[ServerSurvey]:
-    """Connect to each server, with `twice` as two different clients one after the other, and return what they offer."""
-    first = await _describe_all(specs, secrets, events, "spindle")
+    """Connect to each server, with `twice` as two different clients one after the other, and return what they offer.
+
+    Servers with OAuth are connected as `user`.
+    """
+    by_user = SurveyUser() if user is None else user
+    first = await _describe_all(specs, secrets, events, "spindle", by_user)
     second: dict[str, ServerSurvey] = {}
     if twice:
         reached = [spec for spec in specs if first[spec.name].found is not None]
         others = [_introduce_as(spec, OTHER_CLIENT) for spec in reached]
-        second = await _describe_all(others, secrets, events, OTHER_CLIENT)
+        second = await _describe_all(others, secrets, events, OTHER_CLIENT, by_user)
     return [_merge(spec, first[spec.name], second.get(spec.name), origins) for spec in specs]
 
 
@@ -70,14 +88,18 @@ def _introduce_as(spec: ServerSpec, client: str) -> ServerSpec:
 
 
 async def _describe_all(
-    specs: Sequence[ServerSpec], secrets: SecretResolver | None, events: Events | None, client: str
+    specs: Sequence[ServerSpec],
+    secrets: SecretResolver | None,
+    events: Events | None,
+    client: str,
+    user: SurveyUser,
 ) -> dict[str, ServerSurvey]:
     surveys: dict[str, ServerSurvey] = {}
     lenient = [replace(spec, required=False, enabled=True) for spec in specs]
-    async with McpServers(lenient, secrets=secrets, events=events, client_name=client) as servers:
+    async with McpServers(lenient, secrets=secrets, logins=user.logins, events=events, client_name=client) as servers:
 
         async def describe(spec: ServerSpec) -> None:
-            surveys[spec.name] = await _describe(servers, spec)
+            surveys[spec.name] = await _describe(servers, spec, user.name)
 
         async with anyio.create_task_group() as group:
             for spec in specs:
@@ -85,10 +107,10 @@ async def _describe_all(
     return surveys
 
 
-async def _describe(servers: McpServers, spec: ServerSpec) -> ServerSurvey:
+async def _describe(servers: McpServers, spec: ServerSpec, user: str | None) -> ServerSurvey:
     try:
         with anyio.fail_after(spec.start_timeout_seconds + spec.timeout_seconds + _SPARE_SECONDS):
-            found, unreadable = await servers.describe(spec.name)
+            found, unreadable = await servers.describe(spec.name, user=user)
     except TimeoutError:
         return ServerSurvey(name=spec.name, error="it did not start and list everything in time")
     except SpindleError as error:
