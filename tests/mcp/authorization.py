@@ -249,7 +249,7 @@ class Upstream:
                 self.sessions[session] = user
                 headers["mcp-session-id"] = session
                 features: dict[str, Any] = {"prompts": {}, "resources": {}, "completions": {}}
-                capabilities = {"tools": {}, **(features if self.has_features else {})}
+                capabilities: dict[str, Any] = {"tools": {}, **(features if self.has_features else {})}
                 result: Any = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
                 result["serverInfo"] = {"name": "upstream", "version": "1"}
             case "tools/list":
@@ -272,8 +272,8 @@ class Upstream:
         return {"name": name, "description": self.descriptions.get((user, name), name)}
 
     def _serve(self, method: str, params: dict[str, Any], user: str) -> dict[str, Any]:
-        ref = params.get("ref") or {}
-        name = params.get("name") or params.get("uri") or ref.get("name") or ref.get("uri") or ""
+        ref: dict[str, Any] = params.get("ref") or {}
+        name: str = params.get("name") or params.get("uri") or ref.get("name") or ref.get("uri") or ""
         self.served.append((method, user, name))
         said = f"{name} of {user}"
         match method:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import anyio
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from spindle.mcp.client.feature_requests import GetAnswer, InputAnswers, ReadAnswer
 
 _MAX_REPORTED: Final = 1_000
+
+ByUser: TypeAlias = Callable[[ChangeKind, str], None]
+"""Gets what has changed, and the user whose list it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class UpstreamCatalog:
         self.servers = servers
         self._events = Events() if events is None else events
         self._by_user = by_user or {}
-        self._listeners: dict[object, Callable[[ChangeKind], None]] = {}
+        self._listeners: dict[object, tuple[Callable[[ChangeKind], None], ByUser | None]] = {}
         self._reported: set[tuple[str, str]] = set()
         self._is_withheld: Callable[[str, Kind, str], bool] | None = None
 
@@ -160,10 +163,13 @@ class UpstreamCatalog:
 
     # --- changes
 
-    def on_change(self, fn: Callable[[ChangeKind], None]) -> Callable[[], None]:
-        """Call `fn` whenever a list changes; return a function that unsubscribes it."""
+    def on_change(self, fn: Callable[[ChangeKind], None], *, by_user: ByUser | None = None) -> Callable[[], None]:
+        """Call `fn` whenever a list changes; return a function that unsubscribes it.
+
+        With `by_user`, this is called instead if a server with OAuth has changed the list of one user.
+        """
         key = object()
-        self._listeners[key] = fn
+        self._listeners[key] = fn, by_user
         for server in self.servers:
             server.follow()
 
@@ -172,11 +178,14 @@ class UpstreamCatalog:
 
         return unsubscribe
 
-    def report_change(self, kind: ChangeKind) -> None:
-        """Notify the listeners that a list has changed."""
-        for listener in list(self._listeners.values()):
+    def report_change(self, kind: ChangeKind, user: str | None = None) -> None:
+        """Notify the listeners that a list has changed, with `user` for him alone."""
+        for listener, by_user in list(self._listeners.values()):
             try:
-                listener(kind)
+                if user is None or by_user is None:
+                    listener(kind)
+                else:
+                    by_user(kind, user)
             except Exception as error:  # noqa: BLE001  a failing listener must not stop a server
                 self._events.warn("a listener of the prompts and resources raised", source="mcp", error=error)
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import mcp_types as types
 from mcp.client import ClientSession
@@ -66,6 +66,18 @@ class FeatureRequests:
     def capabilities(self) -> types.ServerCapabilities:
         """The capabilities that the server has declared."""
         return self._session.server_capabilities or types.ServerCapabilities()
+
+    def read_listing(
+        self, kind: Literal["prompts", "resources", "templates"]
+    ) -> Awaitable[tuple[list[Entry], list[str]]]:
+        """Return the entries of one kind, and the problems of the listing."""
+        match kind:
+            case "prompts":
+                return self.list_prompts()
+            case "resources":
+                return self.list_resources()
+            case "templates":
+                return self.list_templates()
 
     async def list_prompts(self) -> tuple[list[Entry], list[str]]:
         """Return the server's prompts, and the problems of the listing."""

@@ -1,7 +1,7 @@
 """The prompts, resources and resource templates of one upstream server: listed, kept current, read on request."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
     from mcp_types import CompleteRequestParams, CompleteResult, ServerCapabilities
 
-    from spindle.mcp.client.feature_requests import FeatureRequests, GetAnswer, InputAnswers, ReadAnswer
+    from spindle.mcp.client.feature_requests import GetAnswer, InputAnswers, ReadAnswer
     from spindle.mcp.client.session import AnswerQuestions, UpstreamSession
 
 ListKind: TypeAlias = Literal["prompts", "resources", "templates"]
@@ -72,6 +72,8 @@ class UpstreamFeatures:
     `is_withheld` decides, by kind and own name, which definitions are neither shown nor usable.
     """
 
+    user: str | None = None
+    """Whose they are, for a server with OAuth."""
     problem: UpstreamError | None = None
     """Why there are none for this user; `None` in all but `AbsentFeatures`."""
 
@@ -168,7 +170,7 @@ class UpstreamFeatures:
             listing.is_stale = False  # a change that is reported from now on is not part of this listing
             try:
                 entries, problems = await self._requests.send(
-                    lambda session, _ask: _list(session.features, listing.kind),
+                    lambda session, _ask: session.features.read_listing(listing.kind),
                     method=_METHODS[listing.kind],
                     ctx=None,
                 )
@@ -387,13 +389,3 @@ class UpstreamFeatures:
 
 def _capability(kind: ListKind) -> ChangeKind:
     return "prompts" if kind == "prompts" else "resources"
-
-
-def _list(requests: "FeatureRequests", kind: ListKind) -> Awaitable[tuple[list[Any], list[str]]]:
-    match kind:
-        case "prompts":
-            return requests.list_prompts()
-        case "resources":
-            return requests.list_resources()
-        case _:
-            return requests.list_templates()

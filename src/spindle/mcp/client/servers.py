@@ -103,7 +103,7 @@ class McpServers:
                 self.registry,
                 services,
                 on_tools_changed=self._update_others,
-                on_features_changed=lambda _features, kind: self.features.report_change(kind),
+                on_features_changed=lambda features, kind: self.features.report_change(kind, features.user),
             )
             for spec in _check_specs(specs)
         ]

@@ -35,7 +35,7 @@ MAX_USERS: Final = 256
 """Connections of users that are kept open; the one that was idle longest makes room."""
 IDLE_SECONDS: Final = 900.0
 _SWEEP_SECONDS: Final = 60.0
-_DEFAULT_USER: Final = "default"
+DEFAULT_USER: Final = "default"
 
 _RANKS: Final[dict[ServerState, int]] = {"stopped": 0, "idle": 1, "failed": 2, "starting": 3, "ready": 4}
 
@@ -47,7 +47,7 @@ def find_user(ctx: ToolContext) -> str | None:
     """Return the user of a call; `None` if the caller is known, but not by name."""
     caller = ctx.caller
     if caller is None:
-        return _DEFAULT_USER
+        return DEFAULT_USER
     user: object = caller.get("user")
     return user if isinstance(user, str) and user else None
 
@@ -95,7 +95,7 @@ class _UserServer(UpstreamServer):
             on_features_changed=owner.server.report_features,
             guard=owner.build_guard(),
         )
-        self._owner, self._user, self.tokens = owner, user, tokens
+        self._owner, self._user, self.tokens, self.features.user = owner, user, tokens, user
         self.used_at = owner.services.clock.now()
 
     @override
@@ -169,7 +169,7 @@ class UserConnections:
             LoginRequiredError: The user has to log in.
             UpstreamError: Too many users are connected.
         """
-        user = _DEFAULT_USER if user is None else user
+        user = DEFAULT_USER if user is None else user
         if not self.logins.has_login(self.spec, user):
             self._close_user(user)
             self.listings.forget(user)
@@ -231,7 +231,7 @@ class UserConnections:
 
     def find_hidden(self, user: str | None) -> frozenset[str]:
         """Return the full names of the tools that other users have, but not this one."""
-        return self.listings.find_hidden(_DEFAULT_USER if user is None else user)
+        return self.listings.find_hidden(DEFAULT_USER if user is None else user)
 
     def status(self, *, tools: int) -> ServerStatus:
         """Return the status of the server: ready if a user is connected."""

@@ -27,7 +27,7 @@ from spindle.mcp.client.features import ChangeKind, UpstreamFeatures
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import MAX_SESSIONS, McpSession
-from spindle.mcp.server.user_updates import UserUpdate, opened_for
+from spindle.mcp.server.user_updates import UserPrompts, UserResources, UserUpdate, find_name, opened_for
 from spindle.tools.filters import allows_feature
 
 MAX_SUBSCRIPTIONS: Final = 500
@@ -65,9 +65,10 @@ class FeatureChanges:
         self._subscribers: OrderedDict[str, _Subscriber] = OrderedDict()
         self._updated: dict[tuple[str, UpstreamFeatures], None] = {}
         self._heard: WeakSet[UpstreamFeatures] = WeakSet()
-        self._lists: dict[ChangeKind, None] = {}
+        self._lists: dict[tuple[ChangeKind, str | None], None] = {}
+        """The lists that changed, and the only user for whom; `None` for all."""
         self._has_news = anyio.Event()
-        catalog.on_change(self._note_list)
+        catalog.on_change(self._note_list, by_user=self._note_list)
 
     def _hear(self, server: UpstreamFeatures) -> None:
         """Note the updates of a server from now on; each connection of a user to a server with OAuth is one."""
@@ -75,8 +76,8 @@ class FeatureChanges:
             self._heard.add(server)
             server.watch.on_update(lambda uri: self._note_update(server, uri))
 
-    def _note_list(self, kind: ChangeKind) -> None:
-        self._lists[kind] = None
+    def _note_list(self, kind: ChangeKind, user: str | None = None) -> None:
+        self._lists[kind, user] = None
         self._has_news.set()
 
     def _note_update(self, server: UpstreamFeatures, own: str) -> None:
@@ -146,7 +147,7 @@ class FeatureChanges:
             if target is not None or (has_offers and allows_feature(session.filter, "resource", uri, None)):
                 honored.append(uri)
         wanted = params.notifications.model_copy(update={"resource_subscriptions": honored or None})
-        with _watch(targets.values()) as active, opened_for([each.server for each in active]):
+        with _watch(targets.values()) as active, opened_for(session.user, [each.server for each in active]):
             for target in active:
                 await target.server.watch.wait_until_active(target.own_name)
             return await self._listening(ctx, params.model_copy(update={"notifications": wanted}))
@@ -179,8 +180,8 @@ class FeatureChanges:
                 left = notified_at + LIST_SECONDS - anyio.current_time()
                 if left <= 0:
                     lists, self._lists = list(self._lists), {}
-                    for kind in lists:
-                        await self._send_list_change(kind)
+                    for kind, user in lists:
+                        await self._send_list_change(kind, user)
                     notified_at = anyio.current_time()
                 else:
                     self._has_news.set()
@@ -202,10 +203,13 @@ class FeatureChanges:
             if session.key == content.get("session") and session.peer is not None:
                 await _send(session.peer.send_resource_updated, str(content.get("uri")))
 
-    async def _send_list_change(self, kind: ChangeKind) -> None:
-        await self._bus.publish(PromptsListChanged() if kind == "prompts" else ResourcesListChanged())
+    async def _send_list_change(self, kind: ChangeKind, user: str | None) -> None:
+        if kind == "prompts":
+            await self._bus.publish(PromptsListChanged() if user is None else UserPrompts(user))
+        else:
+            await self._bus.publish(ResourcesListChanged() if user is None else UserResources(user))
         for session in self._get_sessions():
-            if session.peer is not None:
+            if session.peer is not None and user in (None, find_name(session.user)):
                 peer = session.peer
                 await _send(peer.send_prompt_list_changed if kind == "prompts" else peer.send_resource_list_changed)
 

@@ -1,14 +1,20 @@
-"""`UpdateBus`: carries events to the streams of clients; an update over a user's connection only to his streams."""
+"""`UpdateBus`: carries events to the streams of clients; what a user's connection reports only to his own streams."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+)
 from typing_extensions import override
 
-_sources: ContextVar[frozenset[int] | None] = ContextVar("spindle_update_sources", default=None)
+from spindle.mcp.client.user_connections import DEFAULT_USER
 
 
 @dataclass(frozen=True)
@@ -19,26 +25,65 @@ class UserUpdate(ResourceUpdated):
     """The identity of the user's connection."""
 
 
+@dataclass(frozen=True)
+class UserPrompts(PromptsListChanged):
+    """Prompts that a server with OAuth has changed for one user."""
+
+    user: str
+
+
+@dataclass(frozen=True)
+class UserResources(ResourcesListChanged):
+    """Resources that a server with OAuth has changed for one user."""
+
+    user: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stream:
+    """Whom a stream is for."""
+
+    user: str | None = None
+    sources: frozenset[int] = frozenset()
+
+    def gets(self, event: ServerEvent) -> bool:
+        match event:
+            case UserUpdate(source=source):
+                return source in self.sources
+            case UserPrompts(user=user) | UserResources(user=user):
+                return user == self.user
+            case _:
+                return True
+
+
+_stream: ContextVar[_Stream | None] = ContextVar("spindle_update_stream", default=None)
+
+
 class UpdateBus(InMemorySubscriptionBus):
-    """A bus whose streams hear of a `UserUpdate` only if they were opened for its source."""
+    """A bus whose streams hear of one user's events only if they were opened for him."""
 
     @override
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Register the listener of a stream."""
-        sources = _sources.get() or frozenset[int]()
+        stream = _stream.get() or _Stream()
 
         def deliver(event: ServerEvent) -> None:
-            if not isinstance(event, UserUpdate) or event.source in sources:
+            if stream.gets(event):
                 listener(event)
 
         return super().subscribe(deliver)
 
 
 @contextmanager
-def opened_for(servers: Iterable[object]) -> Generator[None]:
-    """Open streams inside the block for the resources of these servers, which must live as long as the streams."""
-    token = _sources.set(frozenset(map(id, servers)))
+def opened_for(user: str | None, servers: Iterable[object]) -> Generator[None]:
+    """Open streams of a user inside the block, for the resources of servers, which must live as long as the streams."""
+    token = _stream.set(_Stream(user=find_name(user), sources=frozenset(map(id, servers))))
     try:
         yield
     finally:
-        _sources.reset(token)
+        _stream.reset(token)
+
+
+def find_name(user: str | None) -> str:
+    """Return the name of a client's user; where there are no users, it is the only one."""
+    return DEFAULT_USER if user is None else user
