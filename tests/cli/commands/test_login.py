@@ -72,6 +72,52 @@ def test_a_login_is_kept_used_listed_and_withdrawn(
     assert not [token for token in issuer.access if token in read_all(place.state) + read_all(place.work)]
 
 
+def test_a_server_is_locked_as_a_user_who_has_logged_in(
+    spindle: Command, place: Place, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", browse)
+    configure(place, upstream)
+    upstream.has_features = True
+    without = spindle("lock", "up", "--once", "--json")
+    assert spindle("login", "up").code == 0
+    locked = spindle("lock", "up", "--once", "--json")
+
+    assert without.code == 1
+    assert "spindle login up" in without.out
+    assert locked.code == 0
+    written = (place.work / "spindle.lock").read_text()
+    assert all(name in written for name in ("whoami", "for_alice", "file:///alice/{name}", "ui://app/page"))
+
+
+@pytest.mark.slow
+def test_a_locked_server_is_verified_compared_and_linted_as_a_user(
+    spindle: Command, place: Place, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", browse)
+    configure(place, upstream)
+    upstream.has_features = True
+    not_linted = spindle("lint", "--json")
+    before = spindle("doctor")
+    assert spindle("login", "up").code == 0
+    assert spindle("lock", "up").code == 0
+    verified = spindle("verify", "--json")
+    other = spindle("verify", "--once", "--user", "bob")
+    linted = spindle("lint", "--json")
+    upstream.descriptions["alice", "greet"] = "Changed."
+    shown, checked = spindle("diff", "--once"), spindle("doctor")
+
+    assert json.loads(not_linted.out)["missing"] == ["up"]
+    assert "spindle login up" in not_linted.err
+    assert "spindle login up" in before.out
+    assert (verified.code, linted.code, other.code) == (0, 0, 1)
+    assert json.loads(verified.out)["servers"][0]["status"] == "same"
+    assert "spindle login up --user bob" in " ".join(other.out.split())
+    assert json.loads(linted.out)["missing"] == []
+    assert "greet" in shown.out
+    assert "1 in quarantine" in checked.out
+    assert "greet" in checked.out
+
+
 def read_all(folder: Path) -> str:
     return "".join(path.read_text("latin-1") for path in folder.rglob("*") if path.is_file())
 

@@ -212,7 +212,7 @@ class UserConnections:
         for one in list(self._users.values()):
             one.guard.policy = self.server.guard.policy
             one.features.lock.recheck()
-        self.listings.recheck()
+        await self.listings.recheck()
 
     async def connect(self, user: str | None) -> None:
         """Connect a user who has logged in, so that his tools are listed; a failure is a warning."""

@@ -11,6 +11,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+import anyio.to_thread
+
 from spindle.calls import Err, Ok
 from spindle.mcp.client.lifecycle import ServerStatus
 from spindle.mcp.client.tools import PreparedListing, UpstreamCall, full_name, to_definition
@@ -131,10 +133,12 @@ class UserListings:
             self._register(self._merge(self._listings, self._definitions))
             self._changed()
 
-    def recheck(self) -> None:
+    async def recheck(self) -> None:
         """Check the listings of all users again, since the lock was replaced."""
         self._refused = {}
-        self._register(self._merge(self._listings, self._definitions))
+        version, listings = self._version, dict(self._listings)
+        prepared = await anyio.to_thread.run_sync(self._merge, listings, self._definitions)
+        self._register(prepared if version == self._version else self._merge(self._listings, self._definitions))
         self._changed()
 
     def _register(self, prepared: PreparedListing) -> None:
