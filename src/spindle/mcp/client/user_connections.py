@@ -7,15 +7,16 @@ those of his own connection, which a guard of their own checks against the lock.
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import anyio
 from typing_extensions import override
 
 from spindle.calls import Err, Ok
 from spindle.errors import LoginRequiredError, UpstreamError, UsageError
-from spindle.mcp.client.absent_features import AbsentFeatures
-from spindle.mcp.client.features import UpstreamFeatures
+from spindle.mcp.client.connection import UpstreamConnection
+from spindle.mcp.client.feature_lock import FeatureLock
+from spindle.mcp.client.features import ListKind, UpstreamFeatures
 from spindle.mcp.client.forwarding import UpstreamServer
 from spindle.mcp.client.lifecycle import ClientServices, ServerState, ServerStatus
 from spindle.mcp.client.tools import PreparedListing, UpstreamCall, to_definition
@@ -27,6 +28,7 @@ from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # they need the extra `oauth`
+    from mcp_types import CompleteRequestParams
     from mcp_types import Tool as ForeignTool
 
     from spindle.mcp.oauth.logins import Logins
@@ -119,6 +121,44 @@ class _UserServer(UpstreamServer):
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes."""
         self._owner.listings.apply(self._user, prepared)
+
+
+class AbsentFeatures(UpstreamFeatures):
+    """A server with OAuth, for a user without a login: nothing is listed and nothing is sent."""
+
+    def __init__(
+        self, connection: UpstreamConnection, services: ClientServices, lock: FeatureLock, problem: UpstreamError
+    ) -> None:
+        super().__init__(connection, services, _get_no_headers, lambda _features, _kind: None, lock)
+        self.problem = self._problem = problem
+
+    @override
+    async def refresh(self, kind: ListKind) -> None:
+        """List nothing."""
+
+    @override
+    def may_read(self, uri: str) -> bool:
+        """Return True: reading it fails with the problem."""
+        return True
+
+    @override
+    async def read(self, uri: str, *, ctx: ToolContext, given: object = None) -> NoReturn:
+        """Raise the problem."""
+        raise self._problem
+
+    @override
+    async def get_prompt(self, name: str, arguments: object, *, ctx: ToolContext, given: object = None) -> NoReturn:
+        """Raise the problem."""
+        raise self._problem
+
+    @override
+    async def complete(self, params: "CompleteRequestParams", *, ctx: ToolContext) -> NoReturn:
+        """Raise the problem."""
+        raise self._problem
+
+
+async def _get_no_headers(_ctx: ToolContext) -> dict[str, str]:
+    return {}
 
 
 class UserConnections:

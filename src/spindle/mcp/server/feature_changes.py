@@ -1,11 +1,13 @@
 """Tells clients of changes: of the lists of prompts and resources, and of resources that they are subscribed to.
 
 On the older protocol a client subscribes to each resource; on the newer one it listens on a stream with a filter.
+What a server with OAuth changes over the connection of a user is told to the clients of this user only.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakSet
@@ -18,16 +20,18 @@ from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
+    ServerEvent,
 )
 from mcp.shared.exceptions import MCPError
+from typing_extensions import override
 
 from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.features import ChangeKind, UpstreamFeatures
+from spindle.mcp.client.user_connections import DEFAULT_USER
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import MAX_SESSIONS, McpSession
-from spindle.mcp.server.user_updates import UserPrompts, UserResources, UserUpdate, find_name, opened_for
 from spindle.tools.filters import allows_feature
 
 MAX_SUBSCRIPTIONS: Final = 500
@@ -37,6 +41,78 @@ LIST_SECONDS: Final = 1.0
 UPDATE_SECONDS: Final = 0.1
 """Least time between two rounds of notifications of updated resources; updates meanwhile are sent together."""
 _MAX_PENDING: Final = 10_000
+
+
+@dataclass(frozen=True)
+class UserUpdate(ResourceUpdated):
+    """A resource that a server with OAuth has changed for one user."""
+
+    source: int
+    """The identity of the user's connection."""
+
+
+@dataclass(frozen=True)
+class UserPrompts(PromptsListChanged):
+    """Prompts that a server with OAuth has changed for one user."""
+
+    user: str
+
+
+@dataclass(frozen=True)
+class UserResources(ResourcesListChanged):
+    """Resources that a server with OAuth has changed for one user."""
+
+    user: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stream:
+    """Whom a stream is for."""
+
+    user: str | None = None
+    sources: frozenset[int] = frozenset()
+
+    def gets(self, event: ServerEvent) -> bool:
+        match event:
+            case UserUpdate(source=source):
+                return source in self.sources
+            case UserPrompts(user=user) | UserResources(user=user):
+                return user == self.user
+            case _:
+                return True
+
+
+_stream: ContextVar[_Stream | None] = ContextVar("spindle_update_stream", default=None)
+
+
+class UpdateBus(InMemorySubscriptionBus):
+    """A bus whose streams hear of one user's events only if they were opened for him."""
+
+    @override
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register the listener of a stream."""
+        stream = _stream.get() or _Stream()
+
+        def deliver(event: ServerEvent) -> None:
+            if stream.gets(event):
+                listener(event)
+
+        return super().subscribe(deliver)
+
+
+@contextmanager
+def opened_for(user: str | None, servers: Iterable[object]) -> Generator[None]:
+    """Open streams of a user inside the block, for the resources of servers, which must live as long as the streams."""
+    token = _stream.set(_Stream(user=find_name(user), sources=frozenset(map(id, servers))))
+    try:
+        yield
+    finally:
+        _stream.reset(token)
+
+
+def find_name(user: str | None) -> str:
+    """Return the name of a client's user; where there are no users, it is the only one."""
+    return DEFAULT_USER if user is None else user
 
 
 @dataclass(eq=False)

@@ -35,7 +35,7 @@ from spindle.mcp.server.call_results import CallResults
 from spindle.mcp.server.call_rounds import Answer, CallRounds, build_cancelled, build_refusal, build_seal
 from spindle.mcp.server.content_budget import ContentBudget
 from spindle.mcp.server.elicitation import approve_by_gate
-from spindle.mcp.server.feature_changes import FeatureChanges
+from spindle.mcp.server.feature_changes import FeatureChanges, UpdateBus
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
@@ -45,7 +45,6 @@ from spindle.mcp.server.tasks.settings import DEFAULT_TASKS, TaskSettings
 from spindle.mcp.server.tool_changes import ToolChanges
 from spindle.mcp.server.tool_list import ListPages, ToolList, ToolLists
 from spindle.mcp.server.upstream_features import ClientAccess, FeatureServer, GatewaySdk
-from spindle.mcp.server.user_updates import UpdateBus
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
