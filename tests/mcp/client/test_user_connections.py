@@ -348,6 +348,17 @@ async def test_idle_connections_are_closed_and_the_number_is_bounded(
         assert [status.state for status in servers.status()] == ["idle"]
         assert text_of(await ask(servers, "ann", "mcp__one__only_ann")).split()[0] == "ann"
         assert not upstream.crossings
+        [features] = servers.features.for_user("ann").servers
+        features.watch.add("note:ann")  # a subscription keeps a connection open as long as the login
+        states: list[str] = []
+        for is_out in (False, True):
+            if is_out:
+                assert logins.remove(spec, "ann")
+            await clock.asleep(60)
+            clock.advance(user_connections.IDLE_SECONDS + 60)
+            await anyio.wait_all_tasks_blocked()
+            states += [status.state for status in servers.status()]
+        assert states == ["ready", "idle"]
 
 
 @one_loop

@@ -316,13 +316,15 @@ class UserConnections:
             one.tokens.forget()
 
     async def _sweep(self) -> None:
-        """Close the connections that were idle for long; their tools stay listed."""
+        """Close the connections that were idle for long; their tools stay listed. Subscriptions end with the login."""
         with anyio.CancelScope() as self._sweeping:
             while self._start is not None:
                 await self.services.clock.sleep(_SWEEP_SECONDS)
                 latest = self.services.clock.now() - IDLE_SECONDS
                 for user, one in list(self._users.items()):
-                    if one.used_at <= latest and not one.is_used:
+                    if one.used_at > latest:
+                        continue
+                    if not one.is_used or not self.logins.has_login(self.spec, user):
                         self._close_user(user)
 
 
