@@ -191,11 +191,12 @@ class FeatureServer:
         self, ctx: Context, target: FeatureTarget, session: McpSession, contents: Sequence[Any]
     ) -> Sequence[Any]:
         spec = target.server.spec
-        if not any(map(is_app_page, contents)) or (spec.trusted and not spec.prefix):
+        uri = target.own_name
+        if not any(is_app_page(each, uri) for each in contents) or (spec.trusted and not spec.prefix):
             return contents
         tools = self._access.list_tools(ctx, spec.name)
         reach = await build_reach(self.catalog, target, session.filter, tools)
-        return [wrap_contents(each, reach) for each in contents]
+        return [wrap_contents(each, reach, uri) for each in contents]
 
     async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
