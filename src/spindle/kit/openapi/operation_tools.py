@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
@@ -147,12 +148,25 @@ def _prepare(
     if credentials is None:
         needed = " or ".join(" and ".join(each) for each in operation.security)
         raise InvalidOpenApiError(f"it needs credentials; name a secret for the security scheme {needed}")
+    if credentials and base_url is None and not _is_own_server(description, place):
+        raise InvalidOpenApiError(
+            f"its description names the server {to_printable(place, 200)!r}, which is not where it was read; "
+            "set base_url, so that a description cannot choose who gets the credentials"
+        )
     # Arguments have the names of parameters; where two places share a name, the later one gets a suffix.
     names: dict[str, ApiParameter] = {}
     for parameter in sorted(operation.parameters, key=lambda each: PLACES.index(each.place)):
         taken = parameter.name in names or (parameter.name == "body" and operation.body is not None)
         names[f"{parameter.name}_{parameter.place}" if taken else parameter.name] = parameter
     return _Endpoint(operation=operation, base_url=place, parameters=names, credentials=credentials)
+
+
+def _is_own_server(description: ApiDescription, place: str) -> bool:
+    """Return whether a server has the origin of the URL where its description was read; a file is ours."""
+    if description.url is None:
+        return True
+    one, other = urlsplit(description.url), urlsplit(place)
+    return (one.scheme, one.netloc.lower()) == (other.scheme, other.netloc.lower())
 
 
 def _build_schema(

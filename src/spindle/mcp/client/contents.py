@@ -60,7 +60,11 @@ class ContentRules:
         """Return the metadata without keys of ours, URIs of apps mapped; with `label`, untrusted contents say so."""
         kept = dict[str, JsonValue]()
         if meta and _is_small(meta):
-            kept = {key: self._clean_value(value, 0) for key, value in meta.items() if not key.startswith(_OWN_KEYS)}
+            kept = {
+                clean: self._clean_value(value, 0)
+                for key, value in meta.items()
+                if not (clean := self._clean_key(key)).startswith(_OWN_KEYS)
+            }
             kept = rewrite_meta(kept, self.clean_uri)
         if label and not self.is_trusted:
             kept[TRUST_KEY] = "untrusted"
@@ -74,8 +78,11 @@ class ContentRules:
         if is_array(value):
             return [self._clean_value(each, depth + 1) for each in value]
         if is_object(value):
-            return {self.redactor.redact(key): self._clean_value(each, depth + 1) for key, each in value.items()}
+            return {self._clean_key(key): self._clean_value(each, depth + 1) for key, each in value.items()}
         return value
+
+    def _clean_key(self, key: str) -> str:
+        return self.redactor.redact(sanitise(self.redactor.redact(key)))
 
     def clean_contents(self, contents: "Contents") -> "Contents":
         """Return the contents of a resource as clients get them."""

@@ -74,7 +74,7 @@ def clean_definition_meta(meta: Any) -> JsonObject:
     kept: JsonObject = {key: value for key, value in dict(meta or {}).items() if not key.startswith("spindle/")}
     try:
         is_fine = len(json.dumps(kept)) <= MAX_META_CHARS and _get_depth(kept) <= MAX_META_DEPTH
-        clean = map_strings(kept, sanitise) if is_fine else {}
+        clean: JsonObject = map_strings(kept, sanitise) if is_fine else {}
     except (TypeError, ValueError, RecursionError):
         return {}
     # A hidden character may have kept a key from being recognised.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject
 from spindle.mcp.client.contents import ContentRules, clean_texts, is_plain_uri
+from spindle.mcp.client.definition_extras import clean_icons
 from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.client.tools import full_name, is_reserved_name, quote_name
 from spindle.mcp.spec import ServerSpec
@@ -26,7 +27,6 @@ MAX_DEFINITION_CHARS: Final = 100_000
 _MAX_DESCRIPTION: Final = 10_000
 _MAX_NAME: Final = 200
 _MAX_ARGUMENTS: Final = 100
-_ICON_SCHEMES: Final = ("https://", "http://", "data:image/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +119,7 @@ def _show_texts(definition: Any, rules: ContentRules, names: tuple[str, ...]) ->
 
 
 def _show_icons(definition: Any) -> Any:
-    return [each for each in definition.icons or () if each.src.startswith(_ICON_SCHEMES)] or None
+    return clean_icons(definition.icons or ()) or None
 
 
 def _show_mime_type(definition: Any) -> str | None:

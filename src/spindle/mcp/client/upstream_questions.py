@@ -126,8 +126,7 @@ def build_elicitation(asker: Asker, params: "ElicitRequestParams", *, key: str |
     Raises:
         InvalidGateError: The form or the address cannot be shown.
     """
-    text = to_printable(sanitise(params.message), _MAX_MESSAGE) or "input is needed"
-    reason = f"The MCP server {asker.server!r} asks: {text}"
+    reason = describe_question(asker.server, params.message)
     payload: JsonObject = {"server": asker.server, "tool": asker.tool, "mode": params.mode}
     if key is not None:
         payload["key"] = key
@@ -138,8 +137,14 @@ def build_elicitation(asker: Asker, params: "ElicitRequestParams", *, key: str |
         if asker.client is not None and not asker.can("url_elicitation"):
             payload["mode"] = "url-in-form"
         return asker.build_gate(reason, payload)
-    payload["schema"] = schema = _clean_form(dict(params.requested_schema))
+    payload["schema"] = schema = clean_form(dict(params.requested_schema))
     return asker.build_gate(reason, payload, schema)
+
+
+def describe_question(server: str, message: str) -> str:
+    """Return the text that a person reads: which server asks, and what."""
+    text = to_printable(sanitise(message), _MAX_MESSAGE) or "input is needed"
+    return f"The MCP server {server!r} asks: {text}"
 
 
 def check_url(url: str) -> None:
@@ -158,7 +163,12 @@ def check_url(url: str) -> None:
         raise InvalidGateError("Invalid gate: the address must be a plain https:// address", field="url")
 
 
-def _clean_form(schema: JsonObject) -> JsonObject:
+def clean_form(schema: JsonObject) -> JsonObject:
+    """Return a form with the texts that a user reads sanitised.
+
+    Raises:
+        InvalidGateError: It is too large.
+    """
     if len(str(schema)) > _MAX_SCHEMA_CHARS:
         raise InvalidGateError(f"Invalid gate: the form is larger than {_MAX_SCHEMA_CHARS} characters", field="schema")
     return cast("JsonObject", _clean_texts(schema))
