@@ -24,6 +24,7 @@ from spindle.media import Media
 from spindle.text import quote_name, shorten, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
+from spindle.trust.definitions import sanitise_schema
 from spindle.trust.sanitise import sanitise
 
 MAX_OPERATIONS: Final = 300
@@ -96,7 +97,10 @@ def build_api_tools(
             found[full_name] = Tool(
                 name=full_name,
                 description=_describe(operation),
-                input_schema=_build_schema(description, operation, endpoint.parameters),
+                # Names and values that hide something are refused, all other texts are cleaned, as those of servers.
+                input_schema=sanitise_schema(
+                    _build_schema(description, operation, endpoint.parameters), tool=full_name
+                ),
                 handler=partial(_call, endpoint),
                 toolset=f"openapi-{name}",
                 trusted=trusted,

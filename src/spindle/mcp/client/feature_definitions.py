@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject
-from spindle.mcp.client.contents import ContentRules, clean_texts, is_plain_uri
+from spindle.mcp.client.contents import ContentRules, clean_mime_type, clean_texts, is_plain_uri
 from spindle.mcp.client.definition_extras import clean_icons
 from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.client.tools import full_name, is_reserved_name, quote_name
 from spindle.mcp.spec import ServerSpec
-from spindle.text import shorten, to_printable
+from spindle.text import shorten
 from spindle.tools.filters import FeatureKind
 from spindle.trust.sanitise import sanitise
 
@@ -65,7 +65,7 @@ def build_feature(spec: ServerSpec, rules: ContentRules, definition: "Definition
         name = rules.uris.to_gateway(own)
         field = "uri_template" if kind == "template" else "uri"
         shown = _show_texts(definition, rules, ("name", "title", "description"))
-        shown = shown.model_copy(update={field: name, "mime_type": _show_mime_type(definition)})
+        shown = shown.model_copy(update={field: name, "mime_type": clean_mime_type(definition.mime_type)})
     return Feature(kind=kind, server=spec.name, own_name=own, name=name, listed=listed, shown=shown)
 
 
@@ -120,10 +120,6 @@ def _show_texts(definition: Any, rules: ContentRules, names: tuple[str, ...]) ->
 
 def _show_icons(definition: Any) -> Any:
     return clean_icons(definition.icons or ()) or None
-
-
-def _show_mime_type(definition: Any) -> str | None:
-    return None if definition.mime_type is None else to_printable(definition.mime_type, _MAX_NAME)
 
 
 def _cleaner(rules: ContentRules) -> Callable[[str], str]:

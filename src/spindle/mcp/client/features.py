@@ -305,7 +305,7 @@ class UpstreamFeatures:
         answer: Any = await self._requests.send(send, method="resources/read", ctx=ctx)
         self.lock.check_content(uri, getattr(answer, "contents", ()))
         self._report("read", {"uri": self._rules.clean_uri(uri)})
-        return self._rules.clean_read(answer) if hasattr(answer, "contents") else self._clean_questions(answer)
+        return self._rules.clean_read(answer, uri) if hasattr(answer, "contents") else self._clean_questions(answer)
 
     async def get_prompt(
         self,

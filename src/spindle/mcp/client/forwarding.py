@@ -37,6 +37,7 @@ from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
+from spindle.trust.sanitise import sanitise
 
 if TYPE_CHECKING:
     from mcp.client.subscriptions import ServerEvent
@@ -354,7 +355,7 @@ def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, r
         percent = max(0.0, min(100.0, 100 * progress / total)) if total else None
         steps = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         # Redacted before it is shortened: the beginning of a secret is not recognised.
-        shown = to_printable(redactor.redact(message), _MAX_PROGRESS) if message else steps
+        shown = to_printable(sanitise(redactor.redact(message)), _MAX_PROGRESS) if message else steps
         upstream_call.ctx.progress(redactor.redact(shown), percent)
 
     return report

@@ -19,6 +19,7 @@ from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
+from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.server.app_pages import build_reach, is_app_page, wrap_contents
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.content_budget import ContentBudget
@@ -184,7 +185,8 @@ class FeatureServer:
         if not isinstance(answer, types.ReadResourceResult):
             return answer
         cap = target.server.spec.max_result_chars
-        contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap)
+        is_app = target.own_name.startswith(UI)
+        contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap, is_app=is_app)
         return answer.model_copy(update={"contents": await self._limit_apps(ctx, target, session, contents)})
 
     async def _limit_apps(
