@@ -223,6 +223,10 @@ class UpstreamServer:
             live = await self.connection.get_active()
             if live is None:
                 break
+            if self.guard.is_withheld("tool", upstream_call.tool):  # it has changed with the connection
+                return Err(
+                    "not_available", f"MCP server {self.spec.name!r} has changed this tool: it is in quarantine."
+                )
             answer = await self._ask(live, upstream_call, headers)
             if not isinstance(answer, _LostConnection):
                 return answer

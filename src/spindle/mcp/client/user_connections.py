@@ -84,6 +84,7 @@ class _UserServer(UpstreamServer):
         services = replace(owner.services, tokens=tokens)
         super().__init__(owner.spec, ToolRegistry(), services, on_tools_changed=lambda _server: None)
         self._owner, self._user, self.tokens = owner, user, tokens
+        self.guard = owner.guard  # the listings of all users are checked together, against the lock in force
         self.used_at = owner.services.clock.now()
 
     @override
@@ -102,6 +103,7 @@ class UserConnections:
 
     def __init__(self, server: UpstreamServer, services: ClientServices, logins: "Logins") -> None:
         self.spec, self.services, self.logins = server.spec, services, logins
+        self.guard = server.guard
         self.listings = UserListings(server, services.changed)
         self._users: dict[str, _UserServer] = {}
         self._start: StartTask | None = None
