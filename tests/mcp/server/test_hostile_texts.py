@@ -52,7 +52,7 @@ class HostileServer(Upstream):
         await ctx.session.send_notification(types.LoggingMessageNotification(params=line), ctx.request_id)
         await ctx.session.report_progress(1, None, POISON)
         hints = types.Annotations(audience=["user"], last_modified=POISON)
-        content = [
+        content: list[types.ContentBlock] = [
             types.TextContent(type="text", text=POISON, annotations=hints, _meta=META),
             types.ResourceLink(
                 type="resource_link", uri="file:///a", name=POISON, description=POISON, mime_type=POISON, _meta=META
@@ -166,6 +166,9 @@ async def test_no_field_of_a_server_brings_hidden_text_to_a_client(ours: str, th
     async def note(*args: Any) -> None:
         got.append([str(each) if not hasattr(each, "model_dump") else each.model_dump(mode="json") for each in args])
 
+    async def note_progress(progress: float, total: float | None, message: str | None) -> None:
+        await note(progress, total, message)
+
     async with (
         memory_gateway(monkeypatch, {"fs": upstream}) as gateway,
         gateway.client(ours, logging_callback=note, message_handler=note) as client,
@@ -173,7 +176,7 @@ async def test_no_field_of_a_server_brings_hidden_text_to_a_client(ours: str, th
         tools = await client.list_tools()
         prompts, resources = await client.list_prompts(), await client.list_resources()
         templates = await client.list_resource_templates()
-        called = await client.call_tool("mcp__fs__say", {}, progress_callback=note)
+        called = await client.call_tool("mcp__fs__say", {}, progress_callback=note_progress)
         got += [tools, prompts, resources, templates, called]
         got.append(await client.read_resource("spindle://fs/file:///a"))
         got.append(await client.get_prompt("mcp__fs__p", {}))

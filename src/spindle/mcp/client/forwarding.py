@@ -174,7 +174,7 @@ class UpstreamServer:
         """Check the latest listing again, since the lock was replaced."""
         if self._listed is not None:
             self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
-        self.features.lock.recheck()
+        await self.features.lock.recheck()
         self._on_features_changed(self.features, "prompts")
         self._on_features_changed(self.features, "resources")
 
