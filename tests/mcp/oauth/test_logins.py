@@ -259,7 +259,7 @@ async def test_configured_clients_and_metadata_documents_are_not_registered(
     document = "https://client.example/spindle.json"
     issuer.metadata = {"client_id_metadata_document_supported": True}
     await log_in(logins, oauth_spec(upstream, client_metadata_url=document), "ann", issuer, "alice")
-    configured = oauth_spec(upstream, client_id="ours", client_secret="OUR_SECRET")
+    configured = oauth_spec(upstream, issuer=issuer.url, client_id="ours", client_secret="OUR_SECRET")
     await log_in(logins, configured, "bob", issuer, "bob")
 
     assert not issuer.count("/register")
@@ -312,6 +312,14 @@ def test_unsafe_login_settings_are_refused(field: str, value: Any) -> None:
     with pytest.raises(UsageError) as caught:
         LoginSettings(**{field: value})
     assert caught.value.field == field
+
+
+def test_the_secret_of_a_client_is_bound_to_an_issuer() -> None:
+    """Otherwise the upstream server would choose who gets it."""
+    with pytest.raises(UsageError, match="issuer") as caught:
+        LoginSettings(client_id="ours", client_secret="OUR_SECRET")
+    assert caught.value.field == "client_secret"
+    assert LoginSettings(client_id="ours", client_secret="OUR_SECRET", issuer="https://login.example").issuer
 
 
 def test_a_damaged_file_is_an_error_and_not_a_login(tmp_path: Path) -> None:

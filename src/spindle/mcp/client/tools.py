@@ -140,7 +140,7 @@ def full_name(spec: ServerSpec, bare: str) -> str:
 
 
 def is_reserved_name(name: str) -> bool:
-    """Return whether a name looks like one of another server, an API or an artifact reader, so no server may take it."""
+    """Return whether a name looks like one of another server, an API or an artifact reader: no server may take it."""
     return name.startswith(_RESERVED)
 
 
