@@ -55,4 +55,4 @@ def test_questions_are_bounded() -> None:
         clean(q=types.CreateMessageRequest.model_validate(_SAMPLING))
 
 
-_SAMPLING = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+_SAMPLING: dict[str, Any] = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}

@@ -259,7 +259,7 @@ async def test_configured_clients_and_metadata_documents_are_not_registered(
     document = "https://client.example/spindle.json"
     issuer.metadata = {"client_id_metadata_document_supported": True}
     await log_in(logins, oauth_spec(upstream, client_metadata_url=document), "ann", issuer, "alice")
-    configured = oauth_spec(upstream, issuer=issuer.url, client_id="ours", client_secret="OUR_SECRET")
+    configured = oauth_spec(upstream, client_id="ours", client_secret="OUR_SECRET")
     await log_in(logins, configured, "bob", issuer, "bob")
 
     assert not issuer.count("/register")
