@@ -216,7 +216,7 @@ async def test_the_tools_reach_the_host_of_the_api_only(tmp_path: Path) -> None:
 
 def test_a_description_from_elsewhere_cannot_choose_who_gets_the_credentials() -> None:
     def build(server: str, **options: Any) -> tuple[list[str], str]:
-        place = {"url": "https://shop.example/openapi.json", **options}
+        place: dict[str, Any] = {"url": "https://shop.example/openapi.json", **options}
         built = build_api_tools({**SHOP, "servers": [{"url": server}]}, name="shop", secrets=SECRETS, **place)
         return [tool.name for tool in built.tools if tool.capabilities.secrets], " ".join(built.problems)
 
@@ -251,7 +251,7 @@ def test_no_part_of_a_schema_hides_text() -> None:
     built = build_api_tools(document, name="shop", base_url="https://shop.example")
 
     [tool] = built.tools
-    said = json.dumps(dict(tool.input_schema), ensure_ascii=False)
+    said = json.dumps(tool.input_schema, ensure_ascii=False)
     assert [part for part in ("\U000e0041", "\u202e", "<|im_start|>") if part in said] == []
     assert len(built.problems) == 3
     assert all(problem.isprintable() for problem in built.problems)

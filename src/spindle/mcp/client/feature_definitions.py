@@ -65,7 +65,9 @@ def build_feature(spec: ServerSpec, rules: ContentRules, definition: "Definition
         name = rules.uris.to_gateway(own)
         field = "uri_template" if kind == "template" else "uri"
         shown = _show_texts(definition, rules, ("name", "title", "description"))
-        shown = shown.model_copy(update={field: name, "mime_type": clean_mime_type(definition.mime_type)})
+        shown = shown.model_copy(
+            update={field: name, "mime_type": clean_mime_type(getattr(definition, "mime_type", None))}
+        )
     return Feature(kind=kind, server=spec.name, own_name=own, name=name, listed=listed, shown=shown)
 
 
