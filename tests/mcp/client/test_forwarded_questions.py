@@ -5,10 +5,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from spindle.capabilities.secrets.secret import Redactor
+from spindle.capabilities import Redactor
 from spindle.errors import InvalidGateError
-from spindle.mcp.client.forwarded_questions import clean_requests
-from spindle.mcp.client.upstream_questions import MAX_QUESTIONS
+from spindle.mcp.client.upstream_questions import MAX_QUESTIONS, clean_requests
 
 HIDDEN = "x\U000e0041\u202e<|im_start|>"
 

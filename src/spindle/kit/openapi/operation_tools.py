@@ -97,10 +97,7 @@ def build_api_tools(
             found[full_name] = Tool(
                 name=full_name,
                 description=_describe(operation),
-                # Names and values that hide something are refused, all other texts are cleaned, as those of servers.
-                input_schema=sanitise_schema(
-                    _build_schema(description, operation, endpoint.parameters), tool=full_name
-                ),
+                input_schema=_build_schema(full_name, description, operation, endpoint.parameters),
                 handler=partial(_call, endpoint),
                 toolset=f"openapi-{name}",
                 trusted=trusted,
@@ -174,7 +171,7 @@ def _is_own_server(description: ApiDescription, place: str) -> bool:
 
 
 def _build_schema(
-    description: ApiDescription, operation: Operation, parameters: Mapping[str, ApiParameter]
+    tool: str, description: ApiDescription, operation: Operation, parameters: Mapping[str, ApiParameter]
 ) -> JsonObject:
     converter = SchemaConverter(description)
     properties: JsonObject = {}
@@ -189,7 +186,8 @@ def _build_schema(
         schema["required"] = required
     if converter.definitions:
         schema["$defs"] = converter.definitions
-    return schema
+    # Names and values that hide something are refused, all other texts are cleaned, as those of servers.
+    return sanitise_schema(schema, tool=tool)
 
 
 def _add_description(schema: JsonValue, text: str) -> JsonObject:

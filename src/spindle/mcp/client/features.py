@@ -17,11 +17,11 @@ from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
 from spindle.mcp.client.contents import ContentRules
 from spindle.mcp.client.feature_definitions import Feature, Kind, build_feature
 from spindle.mcp.client.feature_lock import FeatureLock
-from spindle.mcp.client.forwarded_questions import clean_requests
 from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, describe_failure
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
 from spindle.mcp.client.resource_watch import ResourceWatch
+from spindle.mcp.client.upstream_questions import clean_requests
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
