@@ -137,3 +137,30 @@ async def test_a_running_gateway_follows_the_file_and_keeps_the_last_valid_lock(
 
     assert servers.locks == written
     assert len(said) == 4
+
+
+@pytest.mark.anyio
+async def test_a_lock_that_vanishes_while_it_is_read_does_not_end_the_gateway(
+    place: Place, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load(place, '[mcp]\nlock = "mine.lock"\n')
+    first = write_lock(place.work / "mine.lock", "a")
+    servers, said, read = Applied(), list[str](), list[Path]()
+    servers.lock = LockPolicy(file=first)
+
+    def vanish(path: Path) -> None:
+        read.append(path)
+
+    monkeypatch.setattr(LockFile, "read", vanish)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+
+            def report(text: str) -> None:
+                said.append(text)
+                group.cancel_scope.cancel()
+
+            group.start_soon(watch_lock, config, servers, report)  # pyright: ignore[reportArgumentType] - a double
+
+    assert read
+    assert "stays in force" in said[0]
+    assert servers.lock.file is first

@@ -7,6 +7,7 @@ They are used only while that text is unchanged: a text that was cut, reduced or
 import json
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import quote
 
 from spindle.bridges.rendering import MediaPart, MediaSupport, TextPart, render_media
 from spindle.bridges.structured_content import map_strings
@@ -18,6 +19,10 @@ from spindle.trust.sanitise import break_markers, sanitise
 
 MAX_EXTRA_CHARS: Final = 50_000
 """Limit of what is sent beside the text, such as links and a result's `_meta`, where the call has no budget."""
+MAX_HINT_CHARS: Final = 10_000
+"""Limit of the annotations and metadata of one block."""
+_RESERVED: Final = ("spindle/", "io.modelcontextprotocol/")
+_UI: Final = "ui:"
 _HINTS: Final = ("annotations", "_meta")
 
 
@@ -60,7 +65,8 @@ def get_result_meta(outcome: CallOutcome, *, fenced: bool, max_chars: int | None
         shown = meta if is_clean else map_strings(meta, sanitise)
     except ValueError:
         return {}
-    return {key: value for key, value in shown.items() if not key.startswith("spindle/")}
+    # Again: a hidden character may have kept a key from being recognised.
+    return {key: value for key, value in shown.items() if not key.startswith(_RESERVED)}
 
 
 def _get_entries(result: Ok) -> list[JsonObject] | None:
@@ -89,16 +95,13 @@ class _BlockWriter:
     async def add(self, entry: JsonObject) -> None:
         """Add one block."""
         block, kind = entry["block"], entry["kind"]
-        hints = {name: block[name] for name in _HINTS if name in block}
+        hints = self._clean_hints(block)
         if kind == "text":
             self.add_text(str(entry["line"]), hints)
         elif kind == "media":
             await self._add_media(int(entry["media"]), block, hints)
         elif kind == "resource":
-            self._flush()
-            resource = block["resource"]
-            text = self._fence(str(resource["text"]))
-            self._blocks.append({**block, "resource": {**resource, "text": text}})
+            self._add_resource(block["resource"], str(entry["line"]), hints)
         else:
             shown = _harmless(block, fenced=self._fenced and not self._trusted)
             if shown is None:
@@ -106,6 +109,46 @@ class _BlockWriter:
             else:
                 self._flush()
                 self._blocks.append(shown)
+
+    def _add_resource(self, resource: JsonObject, line: str, hints: JsonObject) -> None:
+        """Add a text resource; only its text, if its address cannot be shown."""
+        shown = self._clean_about({name: value for name, value in resource.items() if name not in {"text", "_meta"}})
+        if shown is None:
+            self.add_text(line, hints)
+            return
+        self._flush()
+        own = self._clean_hints(resource)
+        text = self._fence(str(resource["text"]))
+        self._blocks.append({"type": "resource", "resource": {**shown, "text": text, **own}, **hints})
+
+    def _clean_about(self, about: JsonObject) -> JsonObject | None:
+        """Return the address and type of a resource; `None` if they would have to change."""
+        if not self._is_cleaned:
+            return about
+        shown = _harmless(about, fenced=True)
+        if shown is not None and str(shown.get("uri", ""))[: len(_UI)].lower() == _UI and "mimeType" in shown:
+            # A host must not run it as an app: only pages that are read as resources are limited to their server.
+            shown = {**shown, "mimeType": "text/plain"}
+        return shown
+
+    @property
+    def _is_cleaned(self) -> bool:
+        return self._fenced and not self._trusted
+
+    def _clean_hints(self, block: JsonObject) -> JsonObject:
+        """Return the annotations and metadata of a block, sanitised and bounded, without keys that only we set."""
+        found = {name: block[name] for name in _HINTS if is_object(block.get(name))}
+        if "_meta" in found:
+            found["_meta"] = {key: each for key, each in found["_meta"].items() if not key.startswith(_RESERVED[0])}
+        try:
+            if len(json.dumps(found)) > MAX_HINT_CHARS:
+                return {}
+            clean = map_strings(found, sanitise) if self._is_cleaned else found
+        except (ValueError, RecursionError):
+            return {}
+        if "_meta" in clean:
+            clean["_meta"] = {key: each for key, each in clean["_meta"].items() if not key.startswith(_RESERVED[0])}
+        return {name: each for name, each in clean.items() if each}
 
     def add_text(self, text: str, hints: JsonObject) -> None:
         """Add a text."""
@@ -128,7 +171,16 @@ class _BlockWriter:
             if isinstance(part, TextPart):
                 self._blocks.append({"type": "text", "text": part.text})
             else:
-                self._blocks.append({**_write_media(part, block.get("uri")), **hints})
+                self._blocks.append({**self._write_media(part, block.get("uri")), **hints})
+
+    def _write_media(self, part: MediaPart, uri: JsonValue) -> JsonObject:
+        kind = part.mime_type.split("/")[0]
+        if kind in {"image", "audio"} and uri is None:
+            return {"type": kind, "data": part.base64, "mimeType": part.mime_type}
+        about = self._clean_about({"uri": uri, "mimeType": part.mime_type})
+        if about is None:
+            about = {"uri": quote(str(uri), safe="/:?#@&=+,;%"), "mimeType": part.mime_type}
+        return {"type": "resource", "resource": {**about, "blob": part.base64}}
 
     def _flush(self) -> None:
         if self._plain:
@@ -141,13 +193,6 @@ class _BlockWriter:
             return text
         kind = "trusted-tool-result" if self._trusted else "tool-result"
         return fence(text, trusted=self._trusted, kind=kind, tool=self._outcome.name)
-
-
-def _write_media(part: MediaPart, uri: JsonValue) -> JsonObject:
-    kind = part.mime_type.split("/")[0]
-    if kind in {"image", "audio"} and uri is None:
-        return {"type": kind, "data": part.base64, "mimeType": part.mime_type}
-    return {"type": "resource", "resource": {"uri": uri, "mimeType": part.mime_type, "blob": part.base64}}
 
 
 def _harmless(link: JsonObject, *, fenced: bool) -> JsonObject | None:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from spindle import mcp
 from spindle.cli.config.loader import Config
-from spindle.errors import InvalidLockError
+from spindle.errors import InvalidConfigError, InvalidLockError
 from spindle.mcp import lock
 
 WATCH_SECONDS = 2.0
@@ -43,8 +44,9 @@ async def watch_lock(config: Config, servers: "mcp.McpServers", report: Callable
             report(f"{path} was deleted; the lock that was read from it stays in force until a restart")
             continue
         try:
-            policy = read_lock_policy(config)
-        except InvalidLockError as error:
+            # In a thread: it hashes every definition, and the path may lead to something that blocks.
+            policy = await anyio.to_thread.run_sync(read_lock_policy, config, abandon_on_cancel=True)
+        except (InvalidLockError, InvalidConfigError) as error:  # it was deleted just now, or is damaged
             report(f"{error}; the earlier lock stays in force")
             continue
         if policy.file is not None and policy != servers.lock:

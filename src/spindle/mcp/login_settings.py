@@ -85,7 +85,7 @@ class LoginSettings:
     client_id: str | None = None
     """The id of a client that was registered by hand."""
     client_secret: str | None = None
-    """The name of the secret that holds this client's secret."""
+    """The name of the secret that holds this client's secret; it needs `issuer`, which alone gets it."""
     scopes: tuple[str, ...] = ()
     """The scopes to ask for; by default those that the server names."""
     client_metadata_url: str | None = None
@@ -101,6 +101,11 @@ class LoginSettings:
             raise UsageError("client_metadata_url must be an https:// URL with a path", field="client_metadata_url")
         if self.client_secret is not None and self.client_id is None:
             raise UsageError("client_secret needs client_id", field="client_secret")
+        if self.client_secret is not None and self.issuer is None:
+            raise UsageError(
+                "client_secret needs issuer: otherwise the upstream server names the one that gets it",
+                field="client_secret",
+            )
         if self.client_id is not None and (not self.client_id.strip() or not self.client_id.isprintable()):
             raise UsageError("client_id must be printable and not empty", field="client_id")
         if self.redirect_port is not None and not 0 < self.redirect_port <= 65_535:

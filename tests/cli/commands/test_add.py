@@ -192,3 +192,11 @@ def test_an_entry_of_an_imported_file_that_starts_spindle_is_skipped(place: Plac
 
     assert list(config.servers) == ["b"]
     assert "Spindle itself" in " ".join(config.notes)
+
+
+@pytest.mark.parametrize("url", ['http://a/"\nx = 1', "https://a.example/\x1b[31m", "https://a.example/b c"])
+def test_a_url_that_no_server_can_have_is_not_written(url: str, place: Place) -> None:
+    path = place.configure(TEXT)
+
+    assert run(["add", "b", url]) == USAGE
+    assert path.read_text() == TEXT

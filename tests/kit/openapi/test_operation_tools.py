@@ -212,3 +212,46 @@ async def test_the_tools_reach_the_host_of_the_api_only(tmp_path: Path) -> None:
 
         assert isinstance(result, Err)
         assert other.requests == []
+
+
+def test_a_description_from_elsewhere_cannot_choose_who_gets_the_credentials() -> None:
+    def build(server: str, **options: Any) -> tuple[list[str], str]:
+        place: dict[str, Any] = {"url": "https://shop.example/openapi.json", **options}
+        built = build_api_tools({**SHOP, "servers": [{"url": server}]}, name="shop", secrets=SECRETS, **place)
+        return [tool.name for tool in built.tools if tool.capabilities.secrets], " ".join(built.problems)
+
+    own, _ = build("https://shop.example/v1")
+    relative, _ = build("/v1")
+    named, _ = build("https://evil.example", base_url="https://api.shop.example")
+    file, _ = build("https://api.shop.example", url=None)
+    assert own
+    assert own == relative == named == file
+    for server in ("https://evil.example", "http://shop.example", "https://shop.example:8443", "//evil.example"):
+        with_secrets, problems = build(server)
+        assert with_secrets == []
+        assert "set base_url" in problems
+
+
+HIDDEN = "x\U000e0041\u202e<|im_start|>"
+
+
+def test_no_part_of_a_schema_hides_text() -> None:
+    def operation(id: str, parameter: dict[str, Any], body: dict[str, Any] | None = None) -> dict[str, Any]:
+        content = {"content": {"application/json": {"schema": body}}}
+        return {"operationId": id, "parameters": [parameter], **({} if body is None else {"requestBody": content})}
+
+    shown = {"type": "string", "default": HIDDEN, "examples": [HIDDEN], "description": HIDDEN, f"y{HIDDEN}": HIDDEN}
+    paths = {
+        "/a": {"post": operation("a", {"name": "q", "in": "query", "schema": shown})},
+        "/b": {"post": operation("b", {"name": f"q{HIDDEN}", "in": "query", "schema": {}})},
+        "/c": {"post": operation("c", {"name": "q", "in": "query", "schema": {"enum": [HIDDEN]}})},
+        "/d": {"post": operation("d", {"name": "q", "in": "query", "schema": {}}, {"properties": {HIDDEN: {}}})},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": paths}
+    built = build_api_tools(document, name="shop", base_url="https://shop.example")
+
+    [tool] = built.tools
+    said = json.dumps(tool.input_schema, ensure_ascii=False)
+    assert [part for part in ("\U000e0041", "\u202e", "<|im_start|>") if part in said] == []
+    assert len(built.problems) == 3
+    assert all(problem.isprintable() for problem in built.problems)

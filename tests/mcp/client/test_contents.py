@@ -63,7 +63,9 @@ def test_secrets_are_masked_in_texts_blobs_and_uris() -> None:
     text = types.TextResourceContents(uri=f"x:{SECRET}", text=f"a {SECRET}")
     blob = types.BlobResourceContents(uri="x:1", blob=base64.b64encode(f"b {SECRET}".encode()).decode())
     broken = types.BlobResourceContents(uri="x:2", blob="not base64!")
-    read = rules().clean_read(types.ReadResourceResult(contents=[text, blob, broken], cache_scope="public"))
+    read = rules().clean_read(
+        types.ReadResourceResult(contents=[text, blob, broken], cache_scope="public"), "file:///a"
+    )
     data = [base64.b64decode(each.blob) for each in read.contents if isinstance(each, types.BlobResourceContents)]
 
     assert SECRET not in read.model_dump_json()

@@ -314,6 +314,14 @@ def test_unsafe_login_settings_are_refused(field: str, value: Any) -> None:
     assert caught.value.field == field
 
 
+def test_the_secret_of_a_client_is_bound_to_an_issuer() -> None:
+    """Otherwise the upstream server would choose who gets it."""
+    with pytest.raises(UsageError, match="issuer") as caught:
+        LoginSettings(client_id="ours", client_secret="OUR_SECRET")
+    assert caught.value.field == "client_secret"
+    assert LoginSettings(client_id="ours", client_secret="OUR_SECRET", issuer="https://login.example").issuer
+
+
 def test_a_damaged_file_is_an_error_and_not_a_login(tmp_path: Path) -> None:
     from spindle.mcp.oauth.token_store import LoginPlace, StoredLogin
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spindle import ToolFilter
 from spindle.mcp.server.app_pages import AppReach, wrap_contents, wrap_page
 from tests.fuzzing import examples
-from tests.mcp.memory_upstreams import Upstream, memory_gateway
+from tests.mcp.memory_upstreams import Answer, Upstream, memory_gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ def test_a_page_as_a_blob_is_wrapped_too_and_other_bytes_are_removed() -> None:
     def wrapped(data: bytes) -> str:
         blob = base64.b64encode(data).decode()
         contents = types.BlobResourceContents(uri="ui://fs/a", mime_type="text/html;profile=mcp-app", blob=blob)
-        return wrap_contents(contents, REACH).blob
+        return wrap_contents(contents, REACH, "ui://a").blob
 
     assert read_settings(base64.b64decode(wrapped(b"<p>")).decode())["page"] == "<p>"
     assert wrapped(b"\xff\xfe") == ""
@@ -52,8 +52,8 @@ def test_other_contents_are_unchanged() -> None:
     text = types.TextResourceContents(uri="spindle://fs/file:///a.html", mime_type="text/html", text="<p>")
     script = types.TextResourceContents(uri="ui://fs/a.js", mime_type="text/javascript", text="x")
 
-    assert wrap_contents(text, REACH) is text
-    assert wrap_contents(script, REACH) is script
+    assert wrap_contents(text, REACH, "file:///a.html") is text
+    assert wrap_contents(script, REACH, "ui://a.js") is script
 
 
 def app_server() -> Upstream:
@@ -79,6 +79,24 @@ async def test_an_app_gets_the_names_of_its_own_server_only(monkeypatch: Any) ->
     assert reach["prefixes"] == {"ui": "ui://fs/", "other": "spindle://fs/"}
     assert set(reach["tools"].values()) == {f"mcp__fs__{name}" for name in reach["tools"]}
     assert reach["prompts"] == {"greet": "mcp__fs__greet"}
+
+
+@pytest.mark.parametrize("stated", ["file:///page", "UI://app/main", "ui:///app/main", "x"])
+@pytest.mark.parametrize("kind", ["text/html;profile=mcp-app", "application/xhtml+xml", None])
+async def test_a_page_is_limited_whatever_uri_its_server_writes_into_it(
+    stated: str, kind: str | None, monkeypatch: Any
+) -> None:
+    async def give(_params: Any) -> types.ReadResourceResult:
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=stated, mime_type=kind, text="<p>free</p>")]
+        )
+
+    upstream = Upstream(resources={"ui://app/main": Answer(give)})
+    async with memory_gateway(monkeypatch, {"fs": upstream}) as gateway, gateway.client() as client:
+        [contents] = (await client.read_resource("ui://fs/app/main")).contents
+
+    assert isinstance(contents, types.TextResourceContents)
+    assert read_settings(contents.text)["page"] == "<p>free</p>"
 
 
 async def test_the_filter_of_a_client_limits_its_apps(monkeypatch: Any) -> None:

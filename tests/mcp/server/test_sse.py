@@ -5,9 +5,13 @@ import httpx
 import pytest
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
+from mcp.server.sse import SseServerTransport
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from spindle.errors import UsageError
 from spindle.mcp.server.http import HttpSettings
+from spindle.mcp.server.http_callers import SSE_SESSION
 from tests.mcp.gateways import text_of
 from tests.mcp.server.test_http import READER, TOKENS, WRITER, lines, served
 
@@ -87,6 +91,23 @@ async def test_a_session_belongs_to_its_token() -> None:
         await stream.aclose()
 
     assert (stolen.status_code, own.status_code) == (httpx.codes.NOT_FOUND, httpx.codes.ACCEPTED)
+
+
+async def test_a_session_has_one_key_however_its_id_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each spelling would be a client of its own, with its own limits and without its taint."""
+    seen: list[str] = []
+
+    async def take(_self: object, scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope[SSE_SESSION])
+        await Response("taken")(scope, receive, send)
+
+    monkeypatch.setattr(SseServerTransport, "handle_post_message", take)
+    own = "0123456789abcdef0123456789abcdef"
+    async with served(sse_path="/sse") as address, httpx.AsyncClient() as client:
+        for each in (own, own.upper(), f"{{{own[:8]}-{own[8:]}}}", f"urn:uuid:{own}"):
+            await client.post(sse_address(address) + "/messages", params={"session_id": each}, json={})
+
+    assert seen == [own] * 4
 
 
 @pytest.mark.slow

@@ -84,6 +84,8 @@ def _build_target(target: Sequence[str]) -> JsonObject:
             hint="spindle add NAME -- COMMAND …, or spindle add NAME https://…",
         )
     if re.match(r"https?://|\$\{", target[0]) and len(target) == 1:
+        if not target[0].isprintable() or " " in target[0]:  # no server could be started with it
+            raise CommandError("the URL contains a space or a control character", exit_code=USAGE)
         return {"url": target[0]}
     return {"command": target[0], "args": list(target[1:])}
 

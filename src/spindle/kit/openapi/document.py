@@ -126,7 +126,7 @@ class ApiDescription:
     def __init__(self, document: Mapping[str, JsonValue], *, url: str | None = None) -> None:
         """Take a description; `url` is where it was read, for servers with relative URLs."""
         self.document = dict(document)
-        self._url = url
+        self.url = url
         self.problems: list[str] = []
         """Why operations were left out."""
 
@@ -270,7 +270,7 @@ class ApiDescription:
             first = listed[0] if is_array(listed) and listed else None
             if is_object(first) and isinstance(first.get("url"), str):
                 url = _VARIABLE.sub(partial(_get_default, first.get("variables")), str(first["url"]))
-                return url if self._url is None else urljoin(self._url, url)
+                return url if self.url is None else urljoin(self.url, url)
         return None
 
 

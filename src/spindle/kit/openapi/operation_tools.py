@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
@@ -23,6 +24,7 @@ from spindle.media import Media
 from spindle.text import quote_name, shorten, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
+from spindle.trust.definitions import sanitise_schema
 from spindle.trust.sanitise import sanitise
 
 MAX_OPERATIONS: Final = 300
@@ -95,7 +97,7 @@ def build_api_tools(
             found[full_name] = Tool(
                 name=full_name,
                 description=_describe(operation),
-                input_schema=_build_schema(description, operation, endpoint.parameters),
+                input_schema=_build_schema(full_name, description, operation, endpoint.parameters),
                 handler=partial(_call, endpoint),
                 toolset=f"openapi-{name}",
                 trusted=trusted,
@@ -147,6 +149,11 @@ def _prepare(
     if credentials is None:
         needed = " or ".join(" and ".join(each) for each in operation.security)
         raise InvalidOpenApiError(f"it needs credentials; name a secret for the security scheme {needed}")
+    if credentials and base_url is None and not _is_own_server(description, place):
+        raise InvalidOpenApiError(
+            f"its description names the server {to_printable(place, 200)!r}, which is not where it was read; "
+            "set base_url, so that a description cannot choose who gets the credentials"
+        )
     # Arguments have the names of parameters; where two places share a name, the later one gets a suffix.
     names: dict[str, ApiParameter] = {}
     for parameter in sorted(operation.parameters, key=lambda each: PLACES.index(each.place)):
@@ -155,8 +162,16 @@ def _prepare(
     return _Endpoint(operation=operation, base_url=place, parameters=names, credentials=credentials)
 
 
+def _is_own_server(description: ApiDescription, place: str) -> bool:
+    """Return whether a server has the origin of the URL where its description was read; a file is ours."""
+    if description.url is None:
+        return True
+    one, other = urlsplit(description.url), urlsplit(place)
+    return (one.scheme, one.netloc.lower()) == (other.scheme, other.netloc.lower())
+
+
 def _build_schema(
-    description: ApiDescription, operation: Operation, parameters: Mapping[str, ApiParameter]
+    tool: str, description: ApiDescription, operation: Operation, parameters: Mapping[str, ApiParameter]
 ) -> JsonObject:
     converter = SchemaConverter(description)
     properties: JsonObject = {}
@@ -171,7 +186,8 @@ def _build_schema(
         schema["required"] = required
     if converter.definitions:
         schema["$defs"] = converter.definitions
-    return schema
+    # Names and values that hide something are refused, all other texts are cleaned, as those of servers.
+    return sanitise_schema(schema, tool=tool)
 
 
 def _add_description(schema: JsonValue, text: str) -> JsonObject:

@@ -53,14 +53,18 @@ class ContentRules:
         """Return the URI that clients use; what cannot be read back is only made printable."""
         masked = self.redactor.redact(uri)
         if masked != uri or not is_plain_uri(uri):
-            return to_printable(masked, MAX_URI_CHARS)
+            return to_printable(sanitise(masked), MAX_URI_CHARS)
         return self.uris.to_gateway(uri)
 
     def clean_meta(self, meta: JsonObject | None, *, label: bool = False) -> JsonObject | None:
         """Return the metadata without keys of ours, URIs of apps mapped; with `label`, untrusted contents say so."""
         kept = dict[str, JsonValue]()
         if meta and _is_small(meta):
-            kept = {key: self._clean_value(value, 0) for key, value in meta.items() if not key.startswith(_OWN_KEYS)}
+            kept = {
+                clean: self._clean_value(value, 0)
+                for key, value in meta.items()
+                if not (clean := self._clean_key(key)).startswith(_OWN_KEYS)
+            }
             kept = rewrite_meta(kept, self.clean_uri)
         if label and not self.is_trusted:
             kept[TRUST_KEY] = "untrusted"
@@ -74,13 +78,19 @@ class ContentRules:
         if is_array(value):
             return [self._clean_value(each, depth + 1) for each in value]
         if is_object(value):
-            return {self.redactor.redact(key): self._clean_value(each, depth + 1) for key, each in value.items()}
+            return {self._clean_key(key): self._clean_value(each, depth + 1) for key, each in value.items()}
         return value
 
-    def clean_contents(self, contents: "Contents") -> "Contents":
-        """Return the contents of a resource as clients get them."""
+    def _clean_key(self, key: str) -> str:
+        return self.redactor.redact(sanitise(self.redactor.redact(key)))
+
+    def clean_contents(self, contents: "Contents", *, is_app: bool = False) -> "Contents":
+        """Return the contents of a resource as clients get them; `is_app` if an app was asked for.
+
+        The URI in the contents does not decide: its server wrote it.
+        """
         own = contents.uri
-        mime_type = None if contents.mime_type is None else to_printable(contents.mime_type, _MAX_MIME_CHARS)
+        mime_type = clean_mime_type(contents.mime_type)
         update: JsonObject = {
             "uri": self.clean_uri(own),
             "mime_type": mime_type,
@@ -89,7 +99,7 @@ class ContentRules:
         text = getattr(contents, "text", None)
         if isinstance(text, str):
             # The page of an app runs in a sandbox and is not shown to a model; tags such as <mask> must stay.
-            is_page = own.startswith(UI) and (mime_type or "").startswith("text/html")
+            is_page = is_app and (mime_type or "").startswith("text/html")
             update["text"] = self.redactor.redact(text) if is_page else self.clean_text(text)
         else:
             update["blob"] = self._clean_blob(getattr(contents, "blob", ""))
@@ -117,14 +127,15 @@ class ContentRules:
                     value = getattr(block, name)
                     update[name] = None if value is None else self.clean_text(value)
                 update["uri"] = self.clean_uri(block.uri)
+                update["mime_type"] = clean_mime_type(block.mime_type)
             case _:
                 update["data"] = self._clean_blob(block.data)
-                update["mime_type"] = to_printable(block.mime_type, _MAX_MIME_CHARS)
+                update["mime_type"] = clean_mime_type(block.mime_type)
         return block.model_copy(update=update)
 
-    def clean_read(self, result: "ReadResourceResult") -> "ReadResourceResult":
-        """Return the answer to a read as clients get it."""
-        contents = [self.clean_contents(each) for each in result.contents]
+    def clean_read(self, result: "ReadResourceResult", uri: str) -> "ReadResourceResult":
+        """Return the answer to a read of a URI of the server as clients get it."""
+        contents = [self.clean_contents(each, is_app=uri.startswith(UI)) for each in result.contents]
         # What a client may read depends on its profile, so that a shared cache must not keep it.
         update: JsonObject = {"cache_scope": "private", "meta": self._clean_result_meta(result.meta)}
         return result.model_copy(update={"contents": contents, **update})
@@ -140,6 +151,11 @@ class ContentRules:
         text = None if result.description is None else self.clean_text(result.description)
         meta = self._clean_result_meta(result.meta)
         return result.model_copy(update={"messages": messages, "description": text, "meta": meta})
+
+
+def clean_mime_type(text: str | None) -> str | None:
+    """Return a type as clients get it."""
+    return None if text is None else to_printable(sanitise(text), _MAX_MIME_CHARS)
 
 
 def is_plain_uri(uri: str) -> bool:

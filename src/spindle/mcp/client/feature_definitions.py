@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject
-from spindle.mcp.client.contents import ContentRules, clean_texts, is_plain_uri
+from spindle.mcp.client.contents import ContentRules, clean_mime_type, clean_texts, is_plain_uri
+from spindle.mcp.client.definition_extras import clean_icons
 from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.client.tools import full_name, is_reserved_name, quote_name
 from spindle.mcp.spec import ServerSpec
-from spindle.text import shorten, to_printable
+from spindle.text import shorten
 from spindle.tools.filters import FeatureKind
 from spindle.trust.sanitise import sanitise
 
@@ -26,7 +27,6 @@ MAX_DEFINITION_CHARS: Final = 100_000
 _MAX_DESCRIPTION: Final = 10_000
 _MAX_NAME: Final = 200
 _MAX_ARGUMENTS: Final = 100
-_ICON_SCHEMES: Final = ("https://", "http://", "data:image/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +65,9 @@ def build_feature(spec: ServerSpec, rules: ContentRules, definition: "Definition
         name = rules.uris.to_gateway(own)
         field = "uri_template" if kind == "template" else "uri"
         shown = _show_texts(definition, rules, ("name", "title", "description"))
-        shown = shown.model_copy(update={field: name, "mime_type": _show_mime_type(definition)})
+        shown = shown.model_copy(
+            update={field: name, "mime_type": clean_mime_type(getattr(definition, "mime_type", None))}
+        )
     return Feature(kind=kind, server=spec.name, own_name=own, name=name, listed=listed, shown=shown)
 
 
@@ -119,11 +121,7 @@ def _show_texts(definition: Any, rules: ContentRules, names: tuple[str, ...]) ->
 
 
 def _show_icons(definition: Any) -> Any:
-    return [each for each in definition.icons or () if each.src.startswith(_ICON_SCHEMES)] or None
-
-
-def _show_mime_type(definition: Any) -> str | None:
-    return None if definition.mime_type is None else to_printable(definition.mime_type, _MAX_NAME)
+    return clean_icons(definition.icons or ()) or None
 
 
 def _cleaner(rules: ContentRules) -> Callable[[str], str]:

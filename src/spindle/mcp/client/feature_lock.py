@@ -9,6 +9,9 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, Literal
 
+import anyio
+import anyio.to_thread
+
 from spindle.errors import NotCanonicalError, SpindleError, UpstreamRefusedError
 from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.mcp.client.feature_definitions import Kind
@@ -68,10 +71,12 @@ class FeatureLock:
         """Make a checked listing the current one."""
         self._guard.apply(checked)
 
-    def recheck(self) -> None:
-        """Check the latest listings again, since the lock was replaced."""
+    async def recheck(self) -> None:
+        """Check the latest listings again, since the lock was replaced; thousands of definitions take long."""
         for kind, values in list(self._values.items()):
-            self._guard.apply(self._check(kind, values))
+            checked = await anyio.to_thread.run_sync(self._check, kind, values)
+            if self._values.get(kind) is values:  # otherwise a newer listing was checked meanwhile
+                self._guard.apply(checked)
 
     def is_withheld(self, kind: Kind, name: str) -> bool:
         """Return whether a prompt, resource, template or app must be neither shown nor read; plain resources may."""

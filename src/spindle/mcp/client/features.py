@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 import anyio
 import anyio.to_thread
 
-from spindle.errors import UpstreamError, UpstreamRefusedError
+from spindle.errors import InvalidGateError, UpstreamError, UpstreamRefusedError
 from spindle.events import Logged
 from spindle.json_types import JsonObject
 from spindle.mcp.client.connection import LISTING_SECONDS, UpstreamConnection
@@ -21,6 +21,7 @@ from spindle.mcp.client.lifecycle import ActiveConnection, ClientServices, descr
 from spindle.mcp.client.requests import GetHeaders, UpstreamRequests
 from spindle.mcp.client.resource_uris import UI, UriMapping
 from spindle.mcp.client.resource_watch import ResourceWatch
+from spindle.mcp.client.upstream_questions import clean_requests
 from spindle.tools.context import ToolContext
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ class UpstreamFeatures:
         answer: Any = await self._requests.send(send, method="resources/read", ctx=ctx)
         self.lock.check_content(uri, getattr(answer, "contents", ()))
         self._report("read", {"uri": self._rules.clean_uri(uri)})
-        return self._rules.clean_read(answer) if hasattr(answer, "contents") else self._clean_questions(answer)
+        return self._rules.clean_read(answer, uri) if hasattr(answer, "contents") else self._clean_questions(answer)
 
     async def get_prompt(
         self,
@@ -361,18 +362,13 @@ class UpstreamFeatures:
     def _clean_questions(self, answer: Any) -> Any:
         """Return a server's questions to a client's user, with the server named; nothing else may be asked for."""
         asked = cast("dict[str, Any]", answer.input_requests or {})
-        requests = {key: self._clean_question(each) for key, each in asked.items()}
-        return answer.model_copy(update={"input_requests": requests or None, "meta": None})
-
-    def _clean_question(self, request: Any) -> Any:
-        if request.method != "elicitation/create":
+        try:
+            requests = clean_requests(self.spec.name, self._services.redactor, asked)
+        except InvalidGateError as error:
             raise UpstreamError(
-                f"MCP server {self.spec.name!r} asked for {request.method}, which is not forwarded",
-                server=self.spec.name,
-            )
-        message = f"The MCP server {self.spec.name!r} asks: {self._rules.clean_text(request.params.message)}"
-        params = self._services.redactor.redact_value(request.params).model_copy(update={"message": message})
-        return request.model_copy(update={"params": params})
+                f"MCP server {self.spec.name!r} asks what is not forwarded: {error}", server=self.spec.name
+            ) from error
+        return answer.model_copy(update={"input_requests": requests or None, "meta": None})
 
     def _report(self, what: str, payload: JsonObject) -> None:
         line = Logged(

@@ -37,6 +37,7 @@ from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
+from spindle.trust.sanitise import sanitise
 
 if TYPE_CHECKING:
     from mcp.client.subscriptions import ServerEvent
@@ -181,7 +182,7 @@ class UpstreamServer:
             await self.by_user.recheck()
         elif self._listed is not None:
             self.apply_listing(await anyio.to_thread.run_sync(self.prepare_listing, self._listed))
-        self.features.lock.recheck()
+        await self.features.lock.recheck()
         self.report_features(self.features, "prompts")
         self.report_features(self.features, "resources")
 
@@ -230,6 +231,10 @@ class UpstreamServer:
             live = await self.connection.get_active()
             if live is None:
                 break
+            if self.guard.is_withheld("tool", upstream_call.tool):  # it has changed with the connection
+                return Err(
+                    "not_available", f"MCP server {self.spec.name!r} has changed this tool: it is in quarantine."
+                )
             answer = await self._ask(live, upstream_call, headers)
             if not isinstance(answer, _LostConnection):
                 return answer
@@ -362,7 +367,7 @@ def _build_progress_callback(upstream_call: UpstreamCall, box: _PendingResult, r
         percent = max(0.0, min(100.0, 100 * progress / total)) if total else None
         steps = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         # Redacted before it is shortened: the beginning of a secret is not recognised.
-        shown = to_printable(redactor.redact(message), _MAX_PROGRESS) if message else steps
+        shown = to_printable(sanitise(redactor.redact(message)), _MAX_PROGRESS) if message else steps
         upstream_call.ctx.progress(redactor.redact(shown), percent)
 
     return report

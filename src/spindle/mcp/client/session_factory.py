@@ -141,7 +141,10 @@ class SessionFactory:
             dispatch_id="",
             iteration=0,
             emitted_at=datetime.now(UTC),
-            payload={"server": self._spec.name, "logger": None if logger is None else redact(logger)},
+            payload={
+                "server": self._spec.name,
+                "logger": None if logger is None else redact(to_printable(redact(logger), _MAX_LOG_TEXT)),
+            },
         )
         self._services.events.notify("log", line)
         call = self._calls.find_for_question()

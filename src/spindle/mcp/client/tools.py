@@ -99,7 +99,7 @@ def _describe_problem(problem: Problem) -> str:
 
 
 TOOLSET = "mcp"
-_RESERVED = ("mcp__", "artifact_")
+_RESERVED = ("mcp__", "artifact_", "openapi__")
 _MAX_NAME = 200
 
 Warn = Callable[[str], None]
@@ -140,7 +140,7 @@ def full_name(spec: ServerSpec, bare: str) -> str:
 
 
 def is_reserved_name(name: str) -> bool:
-    """Return whether a name looks like one of another server, or of an artifact reader, so no server may take it."""
+    """Return whether a name looks like one of another server, an API or an artifact reader: no server may take it."""
     return name.startswith(_RESERVED)
 
 

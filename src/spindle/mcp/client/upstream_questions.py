@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from spindle.bridges.structured_content import map_strings
+from spindle.capabilities.secrets.secret import Redactor
 from spindle.errors import GateAbortedError, InvalidGateError
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client_requests import Capability, Client, ListRoots
@@ -56,6 +57,7 @@ MAX_SAMPLING_CHARS: Final = 200_000
 """Limit of the messages of one request to the client's model."""
 MAX_SAMPLING_TOKENS: Final = 16_384
 _MAX_MESSAGE: Final = 2_000
+_MAX_KEY_CHARS: Final = 200
 _MAX_URL: Final = 2_000
 _MAX_SCHEMA_CHARS: Final = 20_000
 _SHOWN_TEXTS: Final = frozenset({"title", "description", "enumNames"})
@@ -126,8 +128,7 @@ def build_elicitation(asker: Asker, params: "ElicitRequestParams", *, key: str |
     Raises:
         InvalidGateError: The form or the address cannot be shown.
     """
-    text = to_printable(sanitise(params.message), _MAX_MESSAGE) or "input is needed"
-    reason = f"The MCP server {asker.server!r} asks: {text}"
+    reason = describe_question(asker.server, params.message)
     payload: JsonObject = {"server": asker.server, "tool": asker.tool, "mode": params.mode}
     if key is not None:
         payload["key"] = key
@@ -138,8 +139,14 @@ def build_elicitation(asker: Asker, params: "ElicitRequestParams", *, key: str |
         if asker.client is not None and not asker.can("url_elicitation"):
             payload["mode"] = "url-in-form"
         return asker.build_gate(reason, payload)
-    payload["schema"] = schema = _clean_form(dict(params.requested_schema))
+    payload["schema"] = schema = clean_form(dict(params.requested_schema))
     return asker.build_gate(reason, payload, schema)
+
+
+def describe_question(server: str, message: str) -> str:
+    """Return the text that a person reads: which server asks, and what."""
+    text = to_printable(sanitise(message), _MAX_MESSAGE) or "input is needed"
+    return f"The MCP server {server!r} asks: {text}"
 
 
 def check_url(url: str) -> None:
@@ -158,7 +165,12 @@ def check_url(url: str) -> None:
         raise InvalidGateError("Invalid gate: the address must be a plain https:// address", field="url")
 
 
-def _clean_form(schema: JsonObject) -> JsonObject:
+def clean_form(schema: JsonObject) -> JsonObject:
+    """Return a form with the texts that a user reads sanitised.
+
+    Raises:
+        InvalidGateError: It is too large.
+    """
     if len(str(schema)) > _MAX_SCHEMA_CHARS:
         raise InvalidGateError(f"Invalid gate: the form is larger than {_MAX_SCHEMA_CHARS} characters", field="schema")
     return cast("JsonObject", _clean_texts(schema))
@@ -236,7 +248,7 @@ def describe_capabilities(ctx: ToolContext, *, sampling: bool, roots: bool) -> J
     return declared
 
 
-def check_count(questions: Sequence[Question]) -> None:
+def check_count(questions: Sequence[object]) -> None:
     """Check how many questions a server asks at once.
 
     Raises:
@@ -244,3 +256,31 @@ def check_count(questions: Sequence[Question]) -> None:
     """
     if len(questions) > MAX_QUESTIONS:
         raise InvalidGateError(f"Invalid gate: it asks more than {MAX_QUESTIONS} questions at once", field="questions")
+
+
+def clean_requests(server: str, redactor: Redactor, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the requests with the server named and all texts sanitised, by the server's own keys.
+
+    Raises:
+        InvalidGateError: There are too many, one is not to a person, or a form or an address cannot be shown.
+    """
+    check_count(list(asked))
+    return {_check_key(key): _clean_request(server, redactor, each) for key, each in asked.items()}
+
+
+def _check_key(key: str) -> str:
+    if len(key) > _MAX_KEY_CHARS or not key.isprintable() or sanitise(key) != key:
+        raise InvalidGateError("Invalid gate: the name of a question cannot be shown", field="key")
+    return key
+
+
+def _clean_request(server: str, redactor: Redactor, request: Any) -> Any:
+    if request.method != "elicitation/create":
+        raise InvalidGateError(f"Invalid gate: {request.method} is not forwarded", field="method")
+    params = redactor.redact_value(request.params)
+    update: JsonObject = {"message": redactor.redact(describe_question(server, params.message)), "meta": None}
+    if params.mode == "url":
+        check_url(params.url)
+    else:
+        update["requested_schema"] = clean_form(dict(params.requested_schema))
+    return request.model_copy(update={"params": params.model_copy(update=update)})

@@ -251,7 +251,7 @@ class UserConnections:
         self._said.clear()
         for one in list(self._users.values()):
             one.guard.policy = self.server.guard.policy
-            one.features.lock.recheck()
+            await one.features.lock.recheck()
         await self.listings.recheck()
 
     async def connect(self, user: str | None) -> None:

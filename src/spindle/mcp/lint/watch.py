@@ -45,8 +45,8 @@ async def watch_poison(servers: ListingSource, events: Events, *, ignore: Iterab
     stop = servers.on_change(wake)
     try:
         while True:
-            listings = {server: list(listed) for server, listed in servers.definitions().items()}
-            for finding in await to_thread.run_sync(watch.find_new, listings):
+            # In a thread: the listings are kept as text, and thousands of tools take long to read.
+            for finding in await to_thread.run_sync(lambda: watch.find_new(servers.definitions())):
                 watch.warn(finding)
             await changed.wait()
             changed = anyio.Event()

@@ -83,15 +83,19 @@ async def build_reach(
     )
 
 
-def is_app_page(contents: Any) -> bool:
-    """Return whether contents are the page of an app."""
+def is_app_page(contents: Any, uri: str) -> bool:
+    """Return whether contents that were read under a URI are the page of an app.
+
+    A host takes the contents of the URI that it asked for as the page, whatever URI the server writes into them.
+    """
     kind = (contents.mime_type or "").partition(";")[0].strip().lower()
-    return contents.uri.startswith(UI) and kind in {"text/html", ""}
+    is_app = any(each[: len(UI)].lower() == UI for each in (uri, contents.uri))
+    return is_app and (not kind or "html" in kind)
 
 
-def wrap_contents(contents: Any, reach: AppReach) -> Any:
+def wrap_contents(contents: Any, reach: AppReach, uri: str) -> Any:
     """Return contents with the page of an app wrapped; others are returned as they are."""
-    if not is_app_page(contents):
+    if not is_app_page(contents, uri):
         return contents
     if isinstance(contents, types.TextResourceContents):
         return contents.model_copy(update={"text": wrap_page(contents.text, reach)})

@@ -18,7 +18,6 @@ from spindle.calls import CallOutcome, Ok
 from spindle.errors import SpindleError
 from spindle.execution.budget import Budget, allot, first_chars, spool_note, truncation_marker
 from spindle.json_types import JsonObject
-from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.server.sessions import McpSession
 from spindle.trust.sanitise import break_markers
 
@@ -53,13 +52,15 @@ class ContentBudget:
         self._budget, self._spool, self._keep = budget, spool, keep
 
     async def fit_contents(
-        self, contents: Sequence[Contents], session: McpSession, *, max_chars: int | None
+        self, contents: Sequence[Contents], session: McpSession, *, max_chars: int | None, is_app: bool = False
     ) -> list[Contents]:
-        """Fit the contents of a resource.
+        """Fit the contents of a resource; those of an app, by the URI that was asked for, are sent whole.
 
         Raises:
             MCPError: A resource of an app is too large.
         """
+        if is_app:
+            return [_check_app(each) for each in contents]
         rooms = self._allot([_get_resource_text(each) for each in contents], max_chars)
         return [await self._fit_one(each, session, room, max_chars) for each, room in zip(contents, rooms, strict=True)]
 
@@ -87,8 +88,6 @@ class ContentBudget:
         return allot(self._budget.total, wants)
 
     async def _fit_one(self, contents: Contents, session: McpSession, room: int, max_chars: int | None) -> Contents:
-        if _is_app(contents):
-            return _check_app(contents)
         if isinstance(contents, types.TextResourceContents):
             short = await self._shorten(contents.text, session, room, max_chars, is_json=_is_json(contents))
             text = None if short is None else short.text
@@ -147,11 +146,7 @@ def _get_text(block: Any) -> str:
 
 
 def _get_resource_text(contents: Contents) -> str:
-    return contents.text if isinstance(contents, types.TextResourceContents) and not _is_app(contents) else ""
-
-
-def _is_app(contents: Contents) -> bool:
-    return contents.uri.startswith(UI)
+    return contents.text if isinstance(contents, types.TextResourceContents) else ""
 
 
 def _is_json(contents: Contents) -> bool:

@@ -32,6 +32,7 @@ from spindle.mcp.client.user_connections import DEFAULT_USER
 from spindle.mcp.server.peer import Context
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import MAX_SESSIONS, McpSession
+from spindle.mcp.server.tool_changes import NOTIFY_SECONDS
 from spindle.tools.filters import allows_feature
 
 MAX_SUBSCRIPTIONS: Final = 500
@@ -303,6 +304,7 @@ def _watch(targets: "Any") -> Generator[list[FeatureTarget]]:
 
 async def _send(send: Callable[..., Awaitable[None]], *args: str) -> None:
     try:
-        await send(*args)
+        with anyio.move_on_after(NOTIFY_SECONDS):
+            await send(*args)
     except Exception:  # noqa: BLE001  the client has disconnected
         return

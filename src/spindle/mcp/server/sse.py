@@ -5,6 +5,7 @@ The SDK moves the messages. Here are its sessions: who owns them, how many there
 
 import re
 from typing import Any, Final
+from uuid import UUID
 
 import anyio
 from mcp.server.runner import serve_loop
@@ -84,12 +85,20 @@ class SseSessions:
                 self._server.forget(build_session_key(session, get_token(Request(scope))))
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = Request(scope).query_params.get("session_id", "")
+        session = _normalize_id(Request(scope).query_params.get("session_id", ""))
         kept = self._scopes.get(session)
         if kept is not None:
             kept.deadline = anyio.current_time() + self._idle_seconds
         # The SDK accepts the message only for an open session of the same token.
         await self._transport.handle_post_message({**scope, SSE_SESSION: session}, receive, send)
+
+
+def _normalize_id(given: str) -> str:
+    """Return the one spelling of an id, as the SDK accepts several: each would be a client with limits of its own."""
+    try:
+        return UUID(hex=given).hex
+    except ValueError:
+        return given
 
 
 class _AsgiRoute:

@@ -1,12 +1,17 @@
 """`ToolChanges`: notifies clients that the list of tools has changed, here and at other replicas."""
 
 from collections.abc import Sequence
+from typing import Final
 
+import anyio
 from mcp.server.subscriptions import InMemorySubscriptionBus, ToolsListChanged
 
 from spindle.json_types import JsonObject
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import McpSession, McpSessions
+
+NOTIFY_SECONDS: Final = 5.0
+"""How long a notification waits for a client that does not read."""
 
 
 class ToolChanges:
@@ -27,7 +32,8 @@ class ToolChanges:
         """Notify some clients of this server."""
         await self._bus.publish(ToolsListChanged())
         for session in sessions:
-            await session.notify_change()
+            with anyio.move_on_after(NOTIFY_SECONDS):  # a client that reads nothing must not hold up the others
+                await session.notify_change()
 
     async def _hear(self, content: JsonObject) -> None:
         """Notify the clients here of a change at another replica: of all tools, or of the readers of one session."""

@@ -19,6 +19,7 @@ from spindle.json_types import JsonObject
 from spindle.mcp.client.catalog import FeatureTarget, UpstreamCatalog
 from spindle.mcp.client.feature_requests import InputAnswers
 from spindle.mcp.client.features import ListKind
+from spindle.mcp.client.resource_uris import UI
 from spindle.mcp.server.app_pages import build_reach, is_app_page, wrap_contents
 from spindle.mcp.server.call_load import CallLoad
 from spindle.mcp.server.content_budget import ContentBudget
@@ -185,18 +186,20 @@ class FeatureServer:
         if not isinstance(answer, types.ReadResourceResult):
             return answer
         cap = target.server.spec.max_result_chars
-        contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap)
+        is_app = target.own_name.startswith(UI)
+        contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap, is_app=is_app)
         return answer.model_copy(update={"contents": await self._limit_apps(ctx, target, session, contents)})
 
     async def _limit_apps(
         self, ctx: Context, target: FeatureTarget, session: McpSession, contents: Sequence[Any]
     ) -> Sequence[Any]:
         spec = target.server.spec
-        if not any(map(is_app_page, contents)) or (spec.trusted and not spec.prefix):
+        uri = target.own_name
+        if not any(is_app_page(each, uri) for each in contents) or (spec.trusted and not spec.prefix):
             return contents
         tools = self._access.list_tools(ctx, spec.name)
         reach = await build_reach(self.catalog.for_user(session.user), target, session.filter, tools)
-        return [wrap_contents(each, reach) for each in contents]
+        return [wrap_contents(each, reach, uri) for each in contents]
 
     async def _is_offered(self, ctx: Context, target: FeatureTarget | None, uri: str) -> bool:
         """Return whether a resource is that of `offers`: it lists it, or no upstream server has it."""
