@@ -51,7 +51,10 @@ def ask(address: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve two servers with apps, and return the address."""
     program = [sys.executable, str(HERE / "servers" / "apps.py")]
-    config = entry("weather", [*program, "weather", "bank"]) + entry("bank", [*program, "bank", "weather"])
+    page = {"read": [str(HERE / "apps")]}  # the servers run in a sandbox
+    config = entry("weather", [*program, "weather", "bank"], **page) + entry(
+        "bank", [*program, "bank", "weather"], **page
+    )
     with served_over_http(tmp_path_factory.mktemp("apps"), config=config) as address:
         yield address
 
