@@ -67,6 +67,7 @@ def test_ctrl_c_during_start_up_prints_nothing(
 def test_a_server_that_was_being_started_is_not_left_behind(number: int, place: Place) -> None:
     place.configure(
         f'[mcp.servers.deaf]\ncommand = "{sys.executable}"\nargs = ["-c", "{DEAF}"]\ncwd = "{place.work}"\n'
+        'sandbox = "none"\n'
     )
     words = [sys.executable, "-m", "spindle.cli.main", "list", "--state", str(place.state)]
     with subprocess.Popen(words, cwd=place.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

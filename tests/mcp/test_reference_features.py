@@ -9,7 +9,7 @@ import pytest
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.gateways import LEGACY, MODERN, PLAIN, entry, gateway, text_of
+from tests.mcp.gateways import LEGACY, MODERN, PLAIN, entry, gateway
 from tests.mcp.serving import npm_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -60,7 +60,7 @@ async def test_everything_it_offers_comes_through(way: str, mode: str, tmp_path:
     [inner] = [each.content.resource for each in embedded.messages if each.content.type == "resource"]
     assert inner.uri == "spindle://everything/demo://resource/dynamic/text/3"
     assert completed.completion.values == ["Engineering"]
-    assert "spindle://everything/demo://resource/dynamic/" in text_of(links)
+    assert "spindle://everything/demo://resource/dynamic/" in str(links.content)
     assert missing.value.code == (types.INVALID_PARAMS if mode == MODERN else -32002)
 
 

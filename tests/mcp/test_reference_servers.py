@@ -53,10 +53,11 @@ async def test_texts_images_resources_and_links_come_through(way: str, mode: str
     pictures = [block for block in image.content if isinstance(block, types.ImageContent)]
     assert [each.mime_type for each in pictures] == ["image/png"]
     assert pictures[0].data.startswith("iVBORw0KGgo")
-    assert "[resource: demo://resource/dynamic/text/1]\nResource 1: This is a plaintext resource" in text_of(embedded)
-    resources = [block.resource for block in blob.content if isinstance(block, types.EmbeddedResource)]
-    assert len(resources) == 1
-    assert text_of(links).count("[resource link: ") == 2
+    for given, kind in ((embedded, types.TextResourceContents), (blob, types.BlobResourceContents)):
+        [resource] = [block.resource for block in given.content if isinstance(block, types.EmbeddedResource)]
+        assert isinstance(resource, kind)
+    assert "Resource 1: This is a plaintext resource" in str(embedded.content)
+    assert len([block for block in links.content if isinstance(block, types.ResourceLink)]) == 2
     assert json.loads(text_of(data)).keys() == {"temperature", "conditions", "humidity"}
 
 

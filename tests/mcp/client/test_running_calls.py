@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ import pytest
 
 from spindle import Call as SpindleCall
 from spindle import DispatchContext, Events, Ok, ToolContext, TurnRunner
+from spindle.mcp.client.running_calls import RunningCall, RunningCalls
 from tests.mcp.upstreams import call, calls, connected, hostile
 
 pytestmark = pytest.mark.anyio
@@ -101,3 +103,22 @@ async def test_a_question_ends_with_its_call() -> None:
         with anyio.CancelScope(shield=True), anyio.fail_after(30):
             await ended.wait()
         assert servers.status()[0].state == "ready"
+
+
+def test_a_listing_of_spindle_itself_does_not_hide_the_call_that_a_question_belongs_to() -> None:
+    running = RunningCalls()
+    own = RunningCall("s", "prompts/list", ToolContext(), has_client=False)
+    asking = RunningCall("s", "t", ToolContext(session_id="a", turn_id="1"))
+    other = RunningCall("s", "t", ToolContext(session_id="b", turn_id="1"))
+
+    with running.track(asking), running.track(own):
+        assert find_without_context(running) is asking
+        with running.track(other):
+            assert find_without_context(running) is None
+    with running.track(own):
+        assert find_without_context(running) is None
+
+
+def find_without_context(running: RunningCalls) -> RunningCall | None:
+    """Look for the call as the reader of a pipe does, whose context has none."""
+    return Context().run(running.find_for_question)

@@ -72,7 +72,7 @@ class UpstreamRequests:
             live = await self._connection.get_active()
             if live is None:
                 break
-            pending = await self._run(live, send, self._build_call(method, ctx or ToolContext(), headers))
+            pending = await self._run(live, send, self._build_call(method, ctx, headers))
             if pending.answers:
                 live.has_served = True
                 return pending.answers[0]
@@ -80,8 +80,16 @@ class UpstreamRequests:
                 raise self._translate_error(live, pending.error, method)
         raise UpstreamError(self._connection.describe_absence(), server=self._spec.name)
 
-    def _build_call(self, method: str, ctx: ToolContext, headers: dict[str, str]) -> RunningCall:
-        return RunningCall(self._spec.name, method, ctx, headers, self._spec.sampling, self._spec.roots)
+    def _build_call(self, method: str, ctx: ToolContext | None, headers: dict[str, str]) -> RunningCall:
+        return RunningCall(
+            self._spec.name,
+            method,
+            ToolContext() if ctx is None else ctx,
+            headers,
+            can_sample=self._spec.sampling,
+            can_list_roots=self._spec.roots,
+            has_client=ctx is not None,
+        )
 
     async def _run(self, live: ActiveConnection, send: Send[T], call: RunningCall) -> _PendingAnswer[T]:
         """Run the request in the owning task's group, so that a cancelled caller never waits for the server."""

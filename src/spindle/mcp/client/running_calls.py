@@ -36,6 +36,8 @@ class RunningCall:
     """Whether the server may ask the client's model."""
     can_list_roots: bool = False
     """Whether the server receives the client's roots; otherwise it gets an empty list."""
+    has_client: bool = True
+    """Whether a client waits for it; Spindle lists prompts and resources for itself."""
     _questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     async def ask(self, questions: Sequence[Question], events: Events) -> list[Answered]:
@@ -120,10 +122,11 @@ class RunningCalls:
         """Return the call that a question belongs to, or `None` when it could belong to another session.
 
         Over HTTP the question arrives in the context of its call. Over stdio it names no call: it is asked only when
-        all running calls belong to the same session and turn.
+        all running calls of clients belong to the same session and turn.
         """
         current = _current.get()
         if current is not None and current in self._running:
             return current
-        homes = {(call.ctx.session_id, call.ctx.turn_id) for call in self._running}
-        return next(iter(self._running)) if len(homes) == 1 else None
+        asked = [call for call in self._running if call.has_client]
+        homes = {(call.ctx.session_id, call.ctx.turn_id) for call in asked}
+        return asked[0] if len(homes) == 1 else None
