@@ -176,6 +176,10 @@ class UpstreamServer:
         elif withheld != self.guard.get_withheld():
             self._services.changed()
 
+    def is_withheld(self, tool: str) -> bool:
+        """Return whether the latest listing has the tool in quarantine."""
+        return self.guard.is_withheld("tool", tool)
+
     async def recheck(self) -> None:
         """Check the latest listing again, since the lock was replaced."""
         if self.by_user is not None:
@@ -231,7 +235,7 @@ class UpstreamServer:
             live = await self.connection.get_active()
             if live is None:
                 break
-            if self.guard.is_withheld("tool", upstream_call.tool):  # it has changed with the connection
+            if self.is_withheld(upstream_call.tool):  # it has changed with the connection
                 return Err(
                     "not_available", f"MCP server {self.spec.name!r} has changed this tool: it is in quarantine."
                 )

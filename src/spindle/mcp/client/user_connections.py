@@ -118,6 +118,11 @@ class _UserServer(UpstreamServer):
         return await super().describe()
 
     @override
+    def is_withheld(self, tool: str) -> bool:
+        """Return whether the latest listing of the user does not offer the tool as it is registered."""
+        return not self._owner.listings.offers(self._user, tool)
+
+    @override
     def apply_listing(self, prepared: PreparedListing) -> None:
         """Register the changes."""
         self._owner.listings.apply(self._user, prepared)

@@ -1,7 +1,7 @@
 """Tells clients of changes: of the lists of prompts and resources, and of resources that they are subscribed to.
 
 On the older protocol a client subscribes to each resource; on the newer one it listens on a stream with a filter.
-What a server with OAuth changes over the connection of a user is told to the clients of this user only.
+What a server with OAuth changes over the connection of a user is sent to the clients of this user only.
 """
 
 from collections import OrderedDict
