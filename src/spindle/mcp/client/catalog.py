@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 
@@ -18,9 +18,16 @@ from spindle.tools.context import ToolContext
 from spindle.tools.filters import ToolFilter, allows_feature
 
 if TYPE_CHECKING:
-    from mcp_types import CompleteRequestParams, CompleteResult, Prompt, Resource, ResourceTemplate
+    from mcp_types import (
+        CompleteRequestParams,
+        CompleteResult,
+        GetPromptResult,
+        Prompt,
+        ReadResourceResult,
+        Resource,
+        ResourceTemplate,
+    )
 
-    from spindle.mcp.client.feature_requests import GetAnswer, InputAnswers, ReadAnswer
 
 _MAX_REPORTED: Final = 1_000
 
@@ -284,8 +291,7 @@ class UpstreamCatalog:
         *,
         filter: ToolFilter | None = None,
         ctx: ToolContext | None = None,
-        given: "InputAnswers | None" = None,
-    ) -> "ReadAnswer":
+    ) -> "ReadResourceResult":
         """Read a resource by the URI that the lists have; its text is untrusted unless its server is trusted.
 
         Raises:
@@ -295,7 +301,8 @@ class UpstreamCatalog:
         target = await self._for_context(ctx).find_resource(uri, filter)
         if target is None:
             raise UnknownFeatureError(f"no resource {quote_name(uri)} is offered here", name=uri)
-        return await target.server.read(target.own_name, ctx=ctx or ToolContext(), given=given)
+        # Without a second round, a server that asks is answered here.
+        return cast("ReadResourceResult", await target.server.read(target.own_name, ctx=ctx or ToolContext()))
 
     async def get_prompt(
         self,
@@ -304,8 +311,7 @@ class UpstreamCatalog:
         *,
         filter: ToolFilter | None = None,
         ctx: ToolContext | None = None,
-        given: "InputAnswers | None" = None,
-    ) -> "GetAnswer":
+    ) -> "GetPromptResult":
         """Get a prompt by the name that the list has; its text is untrusted unless its server is trusted.
 
         Raises:
@@ -315,7 +321,9 @@ class UpstreamCatalog:
         target = await self._for_context(ctx).find_prompt(name, filter)
         if target is None:
             raise UnknownFeatureError(f"no prompt {quote_name(name)} is offered here", name=name)
-        return await target.server.get_prompt(target.own_name, arguments, ctx=ctx or ToolContext(), given=given)
+        return cast(
+            "GetPromptResult", await target.server.get_prompt(target.own_name, arguments, ctx=ctx or ToolContext())
+        )
 
     async def complete(
         self, params: "CompleteRequestParams", *, filter: ToolFilter | None = None, ctx: ToolContext | None = None
