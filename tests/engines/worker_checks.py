@@ -140,7 +140,7 @@ async def run_calls_of_the_gateway(engine: EngineProcesses) -> None:
     case = Case(harness=engine)
     worker = await engine.start_worker()
     command, *args = engine.command("serve", "--stdio", "--engine", engine.settings.url)
-    spec = ServerSpec(name="gateway", command=command, args=tuple(args), start_timeout_seconds=90)
+    spec = ServerSpec(name="gateway", command=command, args=tuple(args), start_timeout_seconds=90, sandbox="none")
     async with McpServers([spec]) as servers:
         await servers.ready()
         executor = Executor(servers.registry)
