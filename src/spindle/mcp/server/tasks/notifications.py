@@ -89,7 +89,7 @@ class TaskNotifier:
             raise MCPError(types.INVALID_PARAMS, f"taskIds must be at most {MAX_LISTENED} ids of tasks")
         own = [each for each in dict.fromkeys(given) if await self._is_own(ctx, each)]
         session = _AcknowledgingSession(ctx.session, own)
-        proxied: Any = replace(ctx, session=session)  # pyright: ignore[reportArgumentType]
+        proxied: Any = replace(ctx, session=session)  # pyright: ignore[reportArgumentType]  a proxy of it
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._push, ctx, session, own)
             try:
