@@ -1,0 +1,181 @@
+"""Numbers, dates, times and durations that a person has said, in the ways in which people say them.
+
+A tool takes `2024-05-16 11:00` where the user said "May 16th at 10 for one hour". English words and the usual digits
+are understood; what is not understood counts as not said, so a person is asked.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Final, NamedTuple
+
+_MONTHS: Final = tuple(
+    "january february march april may june july august september october november december".split(" ")  # noqa: SIM905  a list would take a line for each word
+)
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)}|sept)"
+_DAY: Final = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+_YEAR: Final = r"(?:,?\s+(?P<year>[12]\d{3}))?"
+_DATES: Final = (
+    re.compile(rf"\b{_MONTH}\.?\s+(?:the\s+)?{_DAY}\b{_YEAR}"),
+    re.compile(rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}\b\.?{_YEAR}"),
+    re.compile(r"(?<![\d-])(?P<year>[12]\d{3})[-/](?P<number>[01]?\d)[-/](?P<day>[0-3]?\d)(?![\d-])"),
+    re.compile(r"(?<![\d.])(?P<day>[0-3]?\d)\.(?P<number>[01]?\d)\.(?P<year>[12]\d{3})(?![\d.]*\d)"),
+)
+_TIMES: Final = (
+    re.compile(r"(?<![\d:.])(?P<hour>[0-2]?\d):(?P<minute>[0-5]\d)(?::[0-5]\d)?\s*(?P<half>[ap]\.?m\b)?(?![\d:]*\d)"),
+    re.compile(r"(?<![\d:.])(?P<hour>1?\d)\s*(?P<half>[ap]\.?m)\b"),
+    re.compile(r"(?<![\d:.])(?P<hour>[0-2]?\d)\s*(?:o'?clock|h\b|uhr\b)"),
+    re.compile(r"\bat\s+(?P<hour>[0-2]?\d)(?=\s*(?:[,.;]|$|or\b|on\b|for\b|and\b|with\b|to\b))"),
+)
+_WORD_TIMES: Final = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
+_SMALL: Final = tuple(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty".split(" ")  # noqa: SIM905  a list would take a line for each word
+)
+_WORDS: Final = {word: number for number, word in enumerate(_SMALL)} | {
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "ninety": 90,
+    "hundred": 100,
+    "thousand": 1000,
+    "dozen": 12,
+}
+_NUMBER: Final = re.compile(
+    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w]|[.,]\d)|(?<=[$€£])\d+(?:\.\d+)?"
+)
+_UNIT_NUMBER: Final = re.compile(r"(?<![\w.,])(\d+(?:\.\d+)?)(?=[a-z%°€])")
+_DURATION: Final = re.compile(
+    r"(?<![\w.])(?P<count>\d+(?:\.\d+)?|an?|half an|" + "|".join(_SMALL[1:]) + r"|thirty|forty|sixty|ninety)"
+    r"[\s-]*(?P<unit>hours?|hrs?|h|minutes?|mins?|days?|weeks?)\b"
+)
+_UNIT_MINUTES: Final = {"h": 60, "m": 1, "d": 1440, "w": 10_080}
+_MOMENT: Final = re.compile(
+    r"(?P<date>[12]\d{3}-[01]\d-[0-3]\d)?"
+    r"(?:[ T]?(?P<time>[0-2]\d:[0-5]\d)(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+)
+_WHOLE_DAY: Final = frozenset({(0, 0), (23, 59)})
+_MAX_DAYS: Final = 366
+_MAX_DIGITS: Final = 30
+
+
+class Moment(NamedTuple):
+    """A date, a time of day, or both, as a tool takes it."""
+
+    day: date | None
+    time: tuple[int, int] | None
+
+    @classmethod
+    def read(cls, text: str) -> "Moment | None":
+        """Return the moment that a text says in the form of ISO 8601, or `None`."""
+        match = _MOMENT.fullmatch(text.strip())
+        if match is None or (match["date"] is None and match["time"] is None):
+            return None
+        try:
+            day = None if match["date"] is None else date.fromisoformat(match["date"])
+        except ValueError:
+            return None
+        hour, minute = (None, None) if match["time"] is None else map(int, match["time"].split(":"))
+        if hour is None or minute is None:
+            return cls(day, None)
+        return cls(day, (hour, minute)) if hour < 24 else None
+
+
+class SaidDate(NamedTuple):
+    """A date that a person said, perhaps without its year."""
+
+    year: int | None
+    month: int
+    day: int
+
+
+@dataclass(slots=True)
+class Said:
+    """What a person has said, understood."""
+
+    numbers: set[float] = field(default_factory=set[float])
+    dates: set[SaidDate] = field(default_factory=set[SaidDate])
+    times: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    durations: set[int] = field(default_factory=set[int])
+    """Minutes."""
+
+    def add(self, text: str) -> None:
+        """Understand a text, in which every run of white space is one space."""
+        folded = left = text.casefold()
+        for pattern in _DATES:
+            self.dates.update(filter(None, map(_read_date, pattern.finditer(folded))))
+            left = pattern.sub(" ", left)
+        for pattern in _TIMES:
+            self.times.update(filter(None, map(_read_time, pattern.finditer(left))))
+            left = pattern.sub(" ", left)
+        self.durations.update(map(_read_duration, _DURATION.finditer(folded)))
+        # The digits of a date or a time are no amount.
+        found = [*_NUMBER.findall(left), *_UNIT_NUMBER.findall(left)]
+        self.numbers.update(float(each.replace(",", "")) for each in found if len(each) <= _MAX_DIGITS)
+        words = re.findall(r"[a-z]+", folded)
+        self.numbers.update(float(_WORDS[word]) for word in words if word in _WORDS)
+        self.times.update(_WORD_TIMES[word] for word in words if word in _WORD_TIMES)
+
+    def has_number(self, number: float) -> bool:
+        """Return whether a number was said."""
+        return float(number) in self.numbers
+
+    def has_moment(self, moment: Moment, starts: "tuple[Moment, ...]" = ()) -> bool:
+        """Return whether a moment was said: its date and its time, or how long after a start that was said it is."""
+        if self._has_day(moment.day) and self._has_time(moment):
+            return True
+        return any(self._is_after(moment, start) for start in starts)
+
+    def _has_day(self, day: date | None) -> bool:
+        if day is None:
+            return True
+        return SaidDate(day.year, day.month, day.day) in self.dates or SaidDate(None, day.month, day.day) in self.dates
+
+    def _has_time(self, moment: Moment) -> bool:
+        time = moment.time
+        return time is None or time in self.times or (moment.day is not None and time in _WHOLE_DAY)
+
+    def _is_after(self, end: Moment, start: Moment) -> bool:
+        if start == end or not (self._has_day(start.day) and self._has_time(start)):
+            return False
+        if start.day is None or end.day is None or start.time is None or end.time is None:
+            return False
+        length = datetime.combine(end.day, _clock(end)) - datetime.combine(start.day, _clock(start))
+        return timedelta() < length < timedelta(days=_MAX_DAYS) and length // timedelta(minutes=1) in self.durations
+
+
+def _clock(moment: Moment) -> time:
+    return time(*(moment.time or (0, 0)))
+
+
+def _read_date(match: "re.Match[str]") -> SaidDate | None:
+    parts = match.groupdict()
+    name, year = parts.get("month"), parts.get("year")
+    month = int(parts.get("number") or 0) if name is None else _find_month(name)
+    found = SaidDate(None if year is None else int(year), month, int(parts["day"]))
+    try:
+        date(found.year or 2024, found.month, found.day)
+    except ValueError:
+        return None
+    return found
+
+
+def _find_month(name: str) -> int:
+    return next(number for number, full in enumerate(_MONTHS, start=1) if full.startswith(name[:3]))
+
+
+def _read_time(match: "re.Match[str]") -> tuple[int, int] | None:
+    parts = match.groupdict()
+    hour, minute, half = int(parts["hour"]), int(parts.get("minute") or 0), parts.get("half")
+    if half is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half.startswith("p") else 0)
+    return (hour, minute) if hour < 24 and minute < 60 else None
+
+
+def _read_duration(match: "re.Match[str]") -> int:
+    count = match["count"]
+    amount = 0.5 if count == "half an" else 1.0 if count in {"a", "an"} else float(_WORDS.get(count, count))
+    return round(amount * _UNIT_MINUTES[match["unit"][0]])

@@ -1,0 +1,53 @@
+"""The ledgers of the sessions of one executor; a session that was forgotten stays tainted."""
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from spindle.trust.flow.ledger import FlowLedger
+
+MAX_SESSIONS: Final = 1_000
+MAX_FORGOTTEN: Final = 100_000
+
+
+class FlowSessions:
+    """The ledgers of recent sessions, by session id; safe to use from any thread."""
+
+    def __init__(self, max_sessions: int = MAX_SESSIONS, max_forgotten: int = MAX_FORGOTTEN) -> None:
+        self._lock = Lock()
+        self._ledgers: OrderedDict[str, FlowLedger] = OrderedDict()
+        self._forgotten: OrderedDict[str, None] = OrderedDict()
+        self._max_sessions, self._max_forgotten = max_sessions, max_forgotten
+        self._is_full = False
+
+    def get(self, session_id: str) -> FlowLedger:
+        """Return the ledger of a session; that of a session whose ledger was dropped is new, and tainted if it was."""
+        with self._lock:
+            ledger = self._ledgers.pop(session_id, None)
+            if ledger is None:
+                ledger = FlowLedger()
+                if self._is_full or session_id in self._forgotten:
+                    ledger.taint()
+            self._ledgers[session_id] = ledger
+            while len(self._ledgers) > self._max_sessions:
+                self._drop_oldest()
+            return ledger
+
+    def find(self, session_id: str) -> FlowLedger | None:
+        """Return the ledger of a session, if it is known."""
+        return self._ledgers.get(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that has ended for good."""
+        with self._lock:
+            self._ledgers.pop(session_id, None)
+            self._forgotten.pop(session_id, None)
+
+    def _drop_oldest(self) -> None:
+        session_id, ledger = self._ledgers.popitem(last=False)
+        if not ledger.is_tainted:
+            return
+        if len(self._forgotten) >= self._max_forgotten:
+            self._is_full = True  # forgetting that one was tainted would let its calls run
+            return
+        self._forgotten[session_id] = None
