@@ -105,6 +105,8 @@ def store_result(engine: Engine, run: Run, _: Needs) -> Run:
         # An error that a handler raises because of the timeout must not hide the timeout.
         if state.overdue_until is not None and isinstance(handled.result, Err):
             handled = build_timeout(state)
+        if engine.flow is not None:
+            handled = optional.join_input_label(state, handled)
         state.finish(handled)
         state.is_answered = True
         return handled
@@ -140,16 +142,12 @@ def check(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
 
 
 def approve(engine: Engine, run: Run, needs: Needs) -> Run:
-    """Ask for approval if the tool or the sink policy requires it; a dry run never asks."""
+    """Ask for approval if the tool, the flow policy, an interceptor or a check requires it; a dry run never asks."""
     if "approval" not in needs:
         return run
 
     async def run_approved(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        if engine.tickets is not None:
-            refused = await optional.request_recorded_approval(state, engine.tickets, batch)
-        else:
-            with batch.stop_clock(state):
-                refused = await optional.request_approval(state, batch.approve)
+        refused = await optional.request_if_needed(state, engine.tickets, batch)
         return await run(state, batch) if refused is None else refused
 
     return lambda state, batch: (run if state.ctx.dry_run else run_approved)(state, batch)
@@ -349,7 +347,7 @@ def choose_path(engine: Engine, layers: Sequence[Layer], attempt: Run) -> Run:
 
     def build(state: AdmittedCall, batch: Batch) -> Run:
         conditions = {
-            "approval": state.needs_approval,
+            "approval": state.needs_approval or may_change or "checks" in state.runnable.layers,
             "dry_run": state.ctx.dry_run or may_change or "checks" in state.runnable.layers,
             "observers": bool(batch.observers),
         }
