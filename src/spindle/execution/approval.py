@@ -9,20 +9,18 @@ from pydantic_core import to_json
 
 from spindle.calls import Err, Ok
 from spindle.errors import UnshowableRequestError
-from spindle.execution import optional
 from spindle.execution.call_state import AdmittedCall
 from spindle.execution.cancellation import external_cancellation
 from spindle.execution.results import HandlerResult, build_invalid_result, to_err
 from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_mapping
 from spindle.tools.arguments import build_redactor, copy_masked, mask_arguments
-from spindle.tools.context import ToolContext, get_required_reasons
+from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.invocation import is_awaitable
 from spindle.trust.envelope import to_one_line
 
 if TYPE_CHECKING:
     from spindle.artifacts.spool import Spool
-    from spindle.execution.ticket_settings import TicketSettings
 
 _MAX_REASON = 400
 
@@ -92,20 +90,6 @@ class Approvals(Protocol):
     def stop_clock(self, state: AdmittedCall) -> AbstractContextManager[None]:
         """Stop the clock of a call while it waits for a person."""
         ...
-
-
-async def request_if_needed(
-    state: AdmittedCall, tickets: "TicketSettings | None", batch: Approvals
-) -> HandlerResult | None:
-    """Ask for approval if anything requires it; return the rejection, or `None` if the call may run."""
-    required = get_required_reasons(state.ctx)
-    if not state.needs_approval and not required:
-        return None
-    state.needs_approval, state.reasons = True, (*state.reasons, *required)
-    if tickets is not None:
-        return await optional.request_recorded_approval(state, tickets, batch)
-    with batch.stop_clock(state):
-        return await request_approval(state, batch.approve)
 
 
 async def request_approval(state: AdmittedCall, approve: Approve | None) -> HandlerResult | None:

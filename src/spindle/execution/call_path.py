@@ -17,6 +17,7 @@ from spindle.capabilities.declare import CallScope
 from spindle.capabilities.resolve import NO_BACKENDS, close_handles, open_handles
 from spindle.execution import optional
 from spindle.execution.admission import run_tool_checks
+from spindle.execution.approval_step import request_if_needed
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
 from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
@@ -141,13 +142,13 @@ def check(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     return run_checked
 
 
-def approve(engine: Engine, run: Run, needs: Needs) -> Run:
+def approve(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     """Ask for approval if the tool, the flow policy, an interceptor or a check requires it; a dry run never asks."""
     if "approval" not in needs:
         return run
 
     async def run_approved(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        refused = await optional.request_if_needed(state, engine.tickets, batch)
+        refused = await request_if_needed(state, batch)
         return await run(state, batch) if refused is None else refused
 
     return lambda state, batch: (run if state.ctx.dry_run else run_approved)(state, batch)
@@ -388,9 +389,9 @@ def _build_attempt(engine: Engine) -> Run:
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
         if type(value) is str and value.isascii():
-            handled = HandlerResult(Ok(value, trusted=tool.trusted))  # as `normalize` does it
+            handled = HandlerResult(Ok(value, trusted=tool.trusted, label=tool.output))  # as `normalize` does it
         else:
-            handled = await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)
+            handled = await normalize_off_loop(value, tool=tool.name, output=tool.output)
         if tool.secret_fields and isinstance(handled.result, Err):
             return HandlerResult(redact_err(handled.result, build_redactor(state.arguments, tool.secret_fields)))
         return handled

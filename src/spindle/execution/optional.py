@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.execution.approval import approve_always as approve_always
     from spindle.execution.approval import dry_run_preview as dry_run_preview
-    from spindle.execution.approval import request_if_needed as request_if_needed
+    from spindle.execution.approval import request_approval as request_approval
     from spindle.execution.cache import ResultCache as ResultCache
     from spindle.execution.fit_results import BudgetFit as BudgetFit
     from spindle.execution.fit_results import read_returned_artifact as read_returned_artifact

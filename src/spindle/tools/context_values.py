@@ -7,17 +7,19 @@ from spindle.events import Events
 
 if TYPE_CHECKING:
     from spindle.calls import RawArgs
-    from spindle.tools.context import ToolContext
 
 
 class ToolRunner(Protocol):
-    """Port that runs single tools in a context as its executor promises: filter, approval, deadline, isolation, …"""
+    """Port that runs single tools in a context as its executor promises: filter, approval, deadline, isolation, …
 
-    def find_plain_timeout(self, ctx: "ToolContext") -> float | None:
+    Its `ctx` is a `ToolContext`, whose module imports this one.
+    """
+
+    def find_plain_timeout(self, ctx: Any) -> float | None:
         """Return the seconds, or infinity, that a plain async tool may run without this; `None` if it must not."""
         ...
 
-    async def run_tool(self, tool: Any, args: "RawArgs", ctx: "ToolContext") -> object:
+    async def run_tool(self, tool: Any, args: "RawArgs", ctx: Any) -> object:
         """Run one call and return the handler's value.
 
         Raises:

@@ -18,7 +18,7 @@ def harmless_calls() -> Iterator[Attack]:
         "HTTPS://corp.example/docs/Plan",
     ):
         yield Attack(f"address-{url}", w.open_url, {"url": url})
-    for channel in ("general", "General", "#general"[1:]):
+    for channel in ("general", "General", "GENERAL"):
         yield Attack(f"channel-{channel}", w.post, {"channel": channel, "text": "done"})
     for text in (
         "done",
@@ -58,7 +58,10 @@ def harmless_calls() -> Iterator[Attack]:
     yield Attack("free value", w.send, {"to": w.BOB, "page_size": 77})
 
     files = [{"id": "f-1", "name": "Bridge report"}, {"id": "f-2", "name": "Taxes"}]
-    named = lambda world: world.returns(w.list_files, json.dumps(files), structured=files)  # noqa: E731
+
+    def named(world: w.World) -> None:
+        world.returns(w.list_files, json.dumps(files), structured=files)
+
     yield Attack("record that the user named", w.move_file, {"file": "f-1"}, named)
 
     def make(world: w.World) -> None:
@@ -77,9 +80,9 @@ def harmless_calls() -> Iterator[Attack]:
         world.returns(w.read_notes, f"{w.EVIL_MAIL}\ncarol@corp.example")
 
     yield Attack("trusted value beside an echo", w.send, {"to": "carol@corp.example"}, note)
-    yield Attack("trusted echo of the user", w.send, {"to": w.BOB}, lambda world: _echo(world, w.BOB))
+    yield Attack("trusted echo of the user", w.send, {"to": w.BOB}, _echo)
     yield Attack("after a restart", w.send, {"to": w.BOB, "body": "Summarise the page"}, w.World.reopen)
 
 
-def _echo(world: w.World, text: str) -> None:
-    assert world.returns(w.echo, text, {"text": text}) == "trusted"
+def _echo(world: w.World) -> None:
+    assert world.returns(w.echo, w.BOB, {"text": w.BOB}) == "trusted"
