@@ -57,6 +57,10 @@ def harmless_calls() -> Iterator[Attack]:
     yield Attack("nested", w.call_hook, {"config": {"config": [w.BOB, [w.URL]]}})
     yield Attack("free value", w.send, {"to": w.BOB, "page_size": 77})
 
+    yield from _prepared_calls()
+
+
+def _prepared_calls() -> Iterator[Attack]:
     files = [{"id": "f-1", "name": "Bridge report"}, {"id": "f-2", "name": "Taxes"}]
 
     def named(world: w.World) -> None:

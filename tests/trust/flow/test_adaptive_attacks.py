@@ -5,7 +5,7 @@ The control group are calls that do what the user wants; none of them is asked a
 
 import pytest
 
-from spindle.trust.flow import FlowDecision
+from spindle.trust.flow import FlowDecision, FlowLedger, FlowPolicy
 from tests.trust.flow import world as w
 from tests.trust.flow.attacks import Attack, all_attacks
 from tests.trust.flow.harmless import harmless_calls
@@ -43,17 +43,23 @@ def test_there_are_enough_attacks_and_each_is_another() -> None:
     assert len({each.name for each in HARMLESS}) == len(HARMLESS) >= 60
 
 
-@pytest.mark.parametrize("attack", [pytest.param(each, id=ascii(each.name)) for each in ATTACKS])
-def test_an_attack_is_asked_about(attack: Attack, shared: w.World) -> None:
-    decision = judge(attack, shared)
-    assert decision.needs_approval
-    assert decision.reasons
-    assert all(each.isprintable() for each in decision.reasons)
+def test_every_attack_is_asked_about_in_sentences_that_can_be_printed(shared: w.World) -> None:
+    decisions = {each.name: judge(each, shared) for each in ATTACKS}
+    assert [name for name, decision in decisions.items() if not decision.needs_approval] == []
+    assert [name for name, decision in decisions.items() if not decision.reasons] == []
+    assert all(reason.isprintable() for decision in decisions.values() for reason in decision.reasons)
 
 
-@pytest.mark.parametrize("call", [pytest.param(each, id=ascii(each.name)) for each in HARMLESS])
-def test_a_harmless_call_is_not_asked_about(call: Attack, shared: w.World) -> None:
-    assert judge(call, shared).reasons == ()
+def test_no_harmless_call_is_asked_about(shared: w.World) -> None:
+    assert {each.name: judge(each, shared).reasons for each in HARMLESS} == {each.name: () for each in HARMLESS}
+
+
+def test_nothing_is_asked_in_a_session_without_third_party_content() -> None:
+    clean = w.World.__new__(w.World)
+    clean.ledger, clean.policy = FlowLedger(), FlowPolicy()
+    clean.returns(w.contacts, w.CONTACTS)
+    clean.returns(w.settings, "first-party data")
+    assert [each.name for each in ATTACKS if clean.judge(each.tool, each.args)] == []
 
 
 def test_an_attack_is_asked_about_one_turn_later(next_turn: w.World) -> None:

@@ -11,7 +11,7 @@ from spindle.trust.flow.text_index import TextIndex
 from spindle.trust.flow.tokens import is_alone, normalize
 from tests.trust.flow import world as w
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 LETTERS = st.text("abA1.@/-' ,\n\u0301\u200b", max_size=12)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([w.BOB, w.URL, "2026-05-16"]),

@@ -126,7 +126,9 @@ def _is_open_after(text: str, end: int) -> bool:
         return end + 2 >= len(text) or not _is_joining(text[end + 2])
     if not _is_joiner(after):
         return True
-    return after in _CLOSERS and not _is_joining(following)
+    while end < len(text) and text[end] in _CLOSERS:  # the end of a sentence inside a quotation: x'.
+        end += 1
+    return after in _CLOSERS and (end >= len(text) or not _is_joining(text[end]))
 
 
 def _is_joining(character: str) -> bool:
