@@ -3,6 +3,7 @@
 import pytest
 
 from spindle.trust.flow.said import Moment, Said
+from spindle.trust.flow.text_index import TextIndex
 
 
 def hear(text: str) -> Said:
@@ -87,7 +88,6 @@ def test_another_time_zone_is_no_moment() -> None:
 
 
 def test_a_switch_after_a_negation_was_not_said() -> None:
-    from spindle.trust.flow.text_index import TextIndex
 
     for text, is_said in (
         ("make it public", True),
