@@ -7,10 +7,10 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.trust.decisions import FlowDecision as FlowDecision
     from spindle.trust.flow.ledger import FlowLedger as FlowLedger
     from spindle.trust.flow.ledger import Source as Source
     from spindle.trust.flow.policy import FlowCall as FlowCall
-    from spindle.trust.flow.policy import FlowDecision as FlowDecision
     from spindle.trust.flow.policy import FlowPolicy as FlowPolicy
     from spindle.trust.flow.roles import Content as Content
     from spindle.trust.flow.roles import Free as Free
