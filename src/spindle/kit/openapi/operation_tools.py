@@ -82,11 +82,7 @@ def build_api_tools(
     """
     description = ApiDescription(document, url=url)
     chosen = [each for each in description.read_operations() if _is_selected(each, operations, exclude)]
-    if len(chosen) > MAX_OPERATIONS:
-        raise InvalidOpenApiError(
-            f"the description {quote_name(name)} has {len(chosen)} operations, more than {MAX_OPERATIONS}; "
-            "select some with operations=[…], by id or by tag:NAME"
-        )
+    _check_count(name, len(chosen))
     problems = description.problems
     found: dict[str, Tool] = {}
     for operation in chosen:
@@ -119,6 +115,14 @@ def build_api_tools(
         except (InvalidOpenApiError, InvalidToolError, CapabilityError) as error:
             problems.append(f"{to_printable(operation.id, 200)} is left out: {error}")
     return ApiTools(tools=tuple(found.values()), problems=tuple(problems))
+
+
+def _check_count(name: str, count: int) -> None:
+    if count > MAX_OPERATIONS:
+        raise InvalidOpenApiError(
+            f"the description {quote_name(name)} has {count} operations, more than {MAX_OPERATIONS}; "
+            "select some with operations=[…], by id or by tag:NAME"
+        )
 
 
 def _is_selected(operation: Operation, wanted: Iterable[str] | None, unwanted: Iterable[str]) -> bool:
