@@ -3,9 +3,9 @@
 A session whose past cannot be read, or not all of it, counts as tainted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -14,12 +14,12 @@ from spindle.calls import CallOutcome, Err, ErrCode
 from spindle.errors import JournalError
 from spindle.execution.cancellation import is_pause_due, pause
 from spindle.journal.entries import JournalEntry
-from spindle.json_types import JsonObject, is_object, untyped
+from spindle.json_types import JsonObject, is_array, is_object, untyped
 from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.flow.ledger import FlowLedger
 from spindle.trust.flow.roles import ToolFlow
-from spindle.trust.labels import UNKNOWN, Label, is_tainting
+from spindle.trust.labels import UNKNOWN, Label, is_tainting, read_label
 
 if TYPE_CHECKING:
     from spindle.journal.journal import Journal
@@ -28,7 +28,6 @@ MAX_ENTRIES: Final = 1_000
 """The newest calls of a session that are read; if there were more, the session counts as tainted."""
 READ_SECONDS: Final = 5.0
 """How long a batch waits for the journal; afterwards the session counts as tainted."""
-_LABELS: Final[Mapping[str, Label]] = {label: label for label in get_args(Label)}
 _THIRD_PARTY: Final = frozenset[Label]({"third-party-public", "third-party-private"})
 
 
@@ -144,10 +143,7 @@ def get_entry_label(entry: JournalEntry) -> Label:
     """Return the label that the result of a call was recorded with; an older journal only knows if it was trusted."""
     if entry.code is not None:
         return UNKNOWN
-    recorded = (entry.result or {}).get("label")
-    if recorded is None:
-        return "trusted" if entry.trusted else UNKNOWN
-    return _LABELS.get(str(recorded), UNKNOWN)
+    return read_label((entry.result or {}).get("label"), trusted=entry.trusted)
 
 
 def brings_content(entry: JournalEntry) -> bool:
@@ -191,5 +187,4 @@ def _lose_past(ledger: FlowLedger) -> None:
 
 def _read_texts(facts: JsonObject, name: str) -> tuple[str, ...]:
     given: object = facts.get(name)
-    texts: Sequence[object] = given if isinstance(given, list) else ()  # pyright: ignore[reportUnknownVariableType]  JSON
-    return tuple(text for text in texts if isinstance(text, str))
+    return tuple(text for text in given if isinstance(text, str)) if is_array(given) else ()
