@@ -98,7 +98,7 @@ class FlowDeclarations:
 
     def _collect_roles(self, tool: Tool, entry: FlowToolEntry) -> Mapping[str, Role]:
         bare = get_upstream_name(tool)
-        schema = tool.describe()["input_schema"] if bare is not None or entry.roles else {}
+        schema: JsonObject = tool.describe()["input_schema"] if bare is not None or entry.roles else {}
         roles = {} if bare is None else find_default_roles(bare, schema)
         roles |= tool.roles
         declared = {path: read_role(text) for path, text in entry.roles.items()}
