@@ -70,7 +70,8 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
         for kind in read_words(
             """
             issue pull comment message thread event calendar file document page task ticket card list board order
-            invoice customer contact record row note post label release run job gist commit draft attachment presentation
+            invoice customer contact record row note post label release run job gist commit draft
+            attachment presentation
             """
         )
     }
