@@ -3,7 +3,7 @@
 A session whose past cannot be read, or not all of it, counts as tainted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -131,12 +131,17 @@ def find_flow(registry: ToolRegistry, name: str) -> ToolFlow:
 def add_entry(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow) -> Iterator[None]:
     """Add a recorded call to a ledger: what the user had said, its result, and that its session was tainted."""
     facts = FlowFacts.read(entry)
-    for text in facts.said:
-        if text not in ledger.user_texts:
-            yield from ledger.add_user_text_in_steps(text)
+    yield from add_words(ledger, facts.said)
     if facts.tainted and not ledger.is_tainted:
         ledger.taint()  # by what is not in the journal, such as a memory
-    yield from _add_outcome(ledger, entry, tool)
+    yield from add_outcome(ledger, entry, tool, get_entry_label(entry))
+
+
+def add_words(ledger: FlowLedger, texts: Iterable[str]) -> Iterator[None]:
+    """Add what the user said, each text once."""
+    for text in texts:
+        if text not in ledger.user_texts:
+            yield from ledger.add_user_text_in_steps(text)
 
 
 def get_entry_label(entry: JournalEntry) -> Label:
@@ -153,13 +158,13 @@ def brings_content(entry: JournalEntry) -> bool:
     return entry.code is None or is_tainting(_to_outcome(entry))
 
 
-def _add_outcome(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow) -> Iterator[None]:
+def add_outcome(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow, label: Label) -> Iterator[None]:
+    """Add the outcome of a recorded call to a ledger."""
     if entry.state == "interrupted" and tool.output in _THIRD_PARTY:
         ledger.taint(tool.output)  # its outcome may have been returned although it could not be written
     if not brings_content(entry):
         return
-    result, label = entry.result or {}, get_entry_label(entry)
-    is_error = entry.code is not None
+    result, is_error = entry.result or {}, entry.code is not None
     yield from ledger.add_result_in_steps(
         tool,
         (entry.error or "") if is_error else str(result.get("value") or ""),
