@@ -46,7 +46,7 @@ def recorded(place: Place, module: Callable[[str, str], None]) -> None:
     (place.work / "sent.txt").unlink()
 
 
-async def record(journal: Journal, tools: list[object]) -> None:
+async def record(journal: Journal, tools: object) -> None:
     def approve(request: ApprovalRequest) -> ApprovalAnswer:
         return ApprovalAnswer(approved=bool(request.reasons), by="ann")
 
@@ -140,3 +140,11 @@ def test_without_flow_and_without_the_tools_the_calls_are_still_judged(spindle: 
     assert replayed.out.count("(the tool is gone)") == 3
     assert "flow is off" in replayed.err
     assert "the tool is gone" in explained.out
+
+
+def test_approvals_say_why_a_person_was_asked(spindle: Command) -> None:
+    [approval] = json.loads(spindle("approvals", "list", "--all", "--json").out)["approvals"]
+    shown = spindle("approvals", "show", approval["id"]).out
+
+    assert approval["reasons"][0] == "to 'mallory@evil.example' appears only in result page-1 of fetch_page"
+    assert f"why: {approval['reasons'][0]}" in shown
