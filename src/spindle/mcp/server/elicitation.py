@@ -27,7 +27,8 @@ from pydantic import TypeAdapter
 from spindle.bridges.wire import replace_lone_surrogates
 from spindle.calls import Ok
 from spindle.errors import GateAbortedError, GateTimeoutError, InvalidGateResolutionError
-from spindle.execution.approval import ApprovalRequest, ApprovalText, render_approval
+from spindle.execution.approval import ApprovalRequest
+from spindle.execution.approval_text import ApprovalText, render_approval
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.upstream_questions import ForwardedSampling

@@ -1,7 +1,7 @@
 """The ledger of one session: what the user said, what tools returned, and where a value of a call comes from."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue
@@ -78,6 +78,7 @@ class FlowLedger:
         self._labels: dict[str, Label] = {}
         self._records: dict[str, _Records] = {}
         self._order = 0
+        self._recorded_texts = 0
 
     @property
     def is_tainted(self) -> bool:
@@ -163,6 +164,10 @@ class FlowLedger:
             lost.add(source)
         self.has_lost_private |= any(each.label == "third-party-private" for each in lost)
 
+    def get_input_label(self, tool: ToolFlow, args: Mapping[str, JsonValue]) -> Label:
+        """Return the label that the arguments of a call leave its result."""
+        return self.get_result_label(replace(tool, output="trusted"), args)
+
     def get_label(self, leaf: Leaf) -> Label:
         """Return the label of a value in the arguments of a call."""
         text = to_text(leaf.value)
@@ -202,6 +207,19 @@ class FlowLedger:
             if len(records.ids[name.casefold()]) == 1 and self.user.find(name, exact=name.isalpha()) is not None:
                 return name
         return None
+
+    def absorb(self, other: "FlowLedger") -> None:
+        """Add what another ledger of the same session knew: the user's words, and its taint."""
+        for text in other.user_texts:
+            if text not in self.user_texts:
+                self.add_user_text(text)
+        if other.is_tainted and not self.is_tainted:
+            self.taint()
+
+    def take_unrecorded_texts(self) -> list[str]:
+        """Return the user's texts since the last time, for the journal."""
+        texts, self._recorded_texts = self.user_texts[self._recorded_texts :], len(self.user_texts)
+        return texts
 
     def save(self) -> JsonObject:
         """Return what must outlive this process as JSON; texts of results are left out, which makes it ask more."""

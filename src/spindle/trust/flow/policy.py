@@ -10,7 +10,7 @@ from spindle.json_types import JsonValue, is_iterable, is_mapping
 from spindle.text import did_you_mean
 from spindle.trust.flow.judging import Judge, Vouched
 from spindle.trust.flow.ledger import FlowLedger
-from spindle.trust.flow.roles import ROLE_NAMES, HasFlow, Ref, ToolFlow
+from spindle.trust.flow.roles import ROLE_NAMES, HasFlow, Ref, Role, Target, ToolFlow
 
 _NOTHING: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
@@ -90,6 +90,13 @@ class FlowPolicy:
         reasons = Judge(tool, leaves, ledger, self._get_vouched(), self.readers).find_reasons()
         return FlowDecision(bool(reasons), tuple(reasons))
 
+    def may_ask(self, tool: HasFlow | ToolFlow) -> bool:
+        """Return whether some call of a tool needs approval in a tainted session."""
+        flow = tool if isinstance(tool, ToolFlow) else tool.flow
+        if self.sinks is not None:
+            return flow.name in self.sinks
+        return not flow.is_reader and (not flow.is_free_by_default or any(map(_is_target, flow.roles.values())))
+
     def _get_vouched(self) -> Vouched:
         vouched: Vouched = getattr(self, "_vouched")  # noqa: B009  not a field: two policies with equal fields are equal
         return vouched
@@ -120,6 +127,10 @@ class FlowPolicy:
                     f"kind of reference that a tool declares.{did_you_mean(key, known)}",
                     field="directory",
                 )
+
+
+def _is_target(role: Role) -> bool:
+    return isinstance(role, Target)
 
 
 def _read_names(given: object, field_name: str) -> frozenset[str]:
