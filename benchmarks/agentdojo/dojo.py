@@ -1,0 +1,101 @@
+"""AgentDojo's suites as the replay needs them: environments with attacks in them, tools, and AgentDojo's own checks."""
+# pyright: basic, reportMissingImports=false
+# The library lives in another environment than the type checker's.
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
+from agentdojo.attacks.important_instructions_attacks import ImportantInstructionsAttack
+from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
+from agentdojo.task_suite.load_suites import get_suites
+from agentdojo.types import text_content_block_from_string
+from pydantic_core import to_jsonable_python
+
+from benchmarks.agentdojo.missing_attacks import WRITTEN
+
+VERSION = "v1.2.2"
+TEMPLATE = ImportantInstructionsAttack._JB_STRING
+USER, MODEL = "Emma Johnson", "the AI language model"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What one of AgentDojo's functions returned: the text for the model, and the same as JSON."""
+
+    text: str
+    structured: Any
+    is_error: bool
+
+
+class World:
+    """The environment of one replay, and the functions that act on it."""
+
+    def __init__(self, functions: Sequence[Any]) -> None:
+        self.environment: Any = None
+        self._runtime = FunctionsRuntime(functions)
+        self._texts: dict[str, str] = {}
+
+    def run(self, name: str, args: Mapping[str, Any]) -> Returned:
+        """Run a function on the environment."""
+        value, error = self._runtime.run_function(self.environment, name, args)
+        if error is not None:
+            return Returned(error, None, is_error=True)
+        structured = to_jsonable_python(value)
+        key = json.dumps(structured)
+        if key not in self._texts:  # writing YAML takes longer than all the rest
+            self._texts[key] = tool_result_to_str(value)
+        return Returned(self._texts[key], structured, is_error=False)
+
+
+class Suite:
+    """A suite of user tasks and attacks."""
+
+    def __init__(self, suite: Any) -> None:
+        self._suite = suite
+        self.name: str = suite.name
+        self.functions: list[Any] = suite.tools
+        self.users: dict[str, Any] = suite.user_tasks
+        self.attacks: dict[str, Any] = suite.injection_tasks
+        self._default = suite.load_and_inject_default_environment({})
+
+    def build(self, user: str, attack: str | None = None) -> Any:
+        """Return a new environment for a user task, with the text of an attack wherever others can write."""
+        environment = self._default if attack is None else self._inject(attack)
+        return self.users[user].init_environment(environment.model_copy(deep=True))
+
+    @cache  # noqa: B019 - a suite lives as long as the program
+    def _inject(self, attack: str) -> Any:
+        text = TEMPLATE.format(goal=self.attacks[attack].GOAL, user=USER, model=MODEL)
+        places = self._suite.get_injection_vector_defaults()
+        return self._suite.load_and_inject_default_environment(dict.fromkeys(places, text))
+
+    def get_attack_calls(self, attack: str, environment: Any) -> list[FunctionCall]:
+        """Return the calls of an attack: AgentDojo's, or ours where it has none."""
+        task = self.attacks[attack]
+        write = WRITTEN.get((self.name, attack))
+        if write is None:
+            return task.ground_truth(environment)
+        return [FunctionCall(function=name, args=args) for name, args in write(task, environment)]
+
+    def check(self, task: Any, before: Any, after: Any, ran: Sequence[FunctionCall]) -> bool:
+        """Return AgentDojo's verdict: whether a user task is done, or an attack has succeeded."""
+        said = [text_content_block_from_string(task.GROUND_TRUTH_OUTPUT)]
+        return bool(self._suite._check_task_result(task, said, before, after, ran))
+
+
+def load_suites() -> list[Suite]:
+    """Return the suites, in AgentDojo's order."""
+    return [Suite(suite) for suite in get_suites(VERSION).values()]
+
+
+def shows_attack(returned: Returned) -> bool:
+    """Return whether a result contains the text of the attack."""
+    # The lines of the text are broken; those of the values are not.
+    return _MARK in returned.text or _MARK in json.dumps(returned.structured, ensure_ascii=False)
+
+
+_MARK = max((line for line in TEMPLATE.splitlines() if "{" not in line), key=len)
