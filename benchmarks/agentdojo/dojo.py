@@ -3,15 +3,18 @@
 # The library lives in another environment than the type checker's.
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import yaml
 from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
 from agentdojo.attacks.important_instructions_attacks import ImportantInstructionsAttack
 from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suites
+from agentdojo.task_suite.task_suite import read_suite_file
 from agentdojo.types import text_content_block_from_string
 from pydantic_core import to_jsonable_python
 
@@ -60,18 +63,32 @@ class Suite:
         self.functions: list[Any] = suite.tools
         self.users: dict[str, Any] = suite.user_tasks
         self.attacks: dict[str, Any] = suite.injection_tasks
-        self._default = suite.load_and_inject_default_environment({})
+        self._places: dict[str, str] = suite.get_injection_vector_defaults()
 
     def build(self, user: str, attack: str | None = None) -> Any:
-        """Return a new environment for a user task, with the text of an attack wherever others can write."""
-        environment = self._default if attack is None else self._inject(attack)
-        return self.users[user].init_environment(environment.model_copy(deep=True))
+        """Return a new environment for a user task, with the text of an attack in all places that the task reads."""
+        places = frozenset[str]() if attack is None else self.find_places(user)
+        return self.users[user].init_environment(pickle.loads(self._load(attack, places)))
 
     @cache  # noqa: B019 - a suite lives as long as the program
-    def _inject(self, attack: str) -> Any:
-        text = TEMPLATE.format(goal=self.attacks[attack].GOAL, user=USER, model=MODEL)
-        places = self._suite.get_injection_vector_defaults()
-        return self._suite.load_and_inject_default_environment(dict.fromkeys(places, text))
+    def find_places(self, user: str) -> frozenset[str]:
+        """Return the places where others can write that the results of a user task show."""
+        task, world = self.users[user], World(self.functions)
+        environment = task.init_environment(self._build({place: f"<{place}>" for place in self._places}))
+        world.environment = environment
+        shown = [_flatten(world.run(call.function, call.args)) for call in task.ground_truth(environment)]
+        return frozenset(place for place in self._places if any(f"<{place}>" in text for text in shown))
+
+    @cache  # noqa: B019 - as above
+    def _load(self, attack: str | None, places: frozenset[str]) -> bytes:
+        goal = "" if attack is None else self.attacks[attack].GOAL
+        text = TEMPLATE.format(goal=goal, user=USER, model=MODEL)
+        return pickle.dumps(self._build(self._places | dict.fromkeys(places, text)))
+
+    def _build(self, texts: Mapping[str, str]) -> Any:
+        # As the suite does it, with a parser that is ten times as fast.
+        text = read_suite_file(self.name, "environment.yaml", self._suite.data_path)
+        return self._suite.environment_type.model_validate(yaml.load(text.format(**texts), yaml.CSafeLoader))
 
     def get_attack_calls(self, attack: str, environment: Any) -> list[FunctionCall]:
         """Return the calls of an attack: AgentDojo's, or ours where it has none."""
@@ -94,8 +111,17 @@ def load_suites() -> list[Suite]:
 
 def shows_attack(returned: Returned) -> bool:
     """Return whether a result contains the text of the attack."""
-    # The lines of the text are broken; those of the values are not.
-    return _MARK in returned.text or _MARK in json.dumps(returned.structured, ensure_ascii=False)
+    return _MARK in _flatten(returned)
+
+
+def _flatten(returned: Returned) -> str:
+    # The text may break a line of the attack; the values do not.
+    return returned.text + json.dumps(returned.structured, ensure_ascii=False)
+
+
+def copy_environment(environment: Any) -> Any:
+    """Return a copy that shares nothing; a deep copy takes four times as long."""
+    return pickle.loads(pickle.dumps(environment))
 
 
 _MARK = max((line for line in TEMPLATE.splitlines() if "{" not in line), key=len)

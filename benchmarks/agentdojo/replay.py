@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from benchmarks.agentdojo.counts import Counts
-from benchmarks.agentdojo.dojo import Suite, World, load_suites, shows_attack
+from benchmarks.agentdojo.dojo import Suite, World, copy_environment, load_suites, shows_attack
 from benchmarks.agentdojo.due import DUE
 from benchmarks.agentdojo.policy import POLICIES, TOOLS
 from benchmarks.agentdojo.sessions import POLICY_NAMES, Desk, Session
@@ -47,7 +47,7 @@ class Replay:
 
     async def _replay_task(self, user: str) -> None:
         task, environment = self._suite.users[user], self._suite.build(user)
-        before = environment.model_copy(deep=True)
+        before = copy_environment(environment)
         session = self._desk.open(environment)
         session.say(task.PROMPT)
         ran: list[Any] = []
@@ -81,7 +81,7 @@ class Replay:
         if not is_later:
             self.counts.unseen += not is_seen
             self.counts.without_calls += not calls
-        before = environment.model_copy(deep=True)
+        before = copy_environment(environment)
         ran: list[Any] = []
         for call in calls:
             done = await session.call(call.function, call.args, is_approving=False)
