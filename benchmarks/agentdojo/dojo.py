@@ -81,8 +81,8 @@ class Suite:
 
     @cache  # noqa: B019 - as above
     def _load(self, attack: str | None, places: frozenset[str]) -> bytes:
-        goal = "" if attack is None else self.attacks[attack].GOAL
-        text = TEMPLATE.format(goal=goal, user=USER, model=MODEL)
+        goal: str = "" if attack is None else self.attacks[attack].GOAL
+        text: str = TEMPLATE.format(goal=goal, user=USER, model=MODEL)
         return pickle.dumps(self._build(self._places | dict.fromkeys(places, text)))
 
     def _build(self, texts: Mapping[str, str]) -> Any:
