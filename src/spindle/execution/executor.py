@@ -31,6 +31,7 @@ from spindle.execution.outcomes import (
     get_finish_time,
     judge_calls,
     keep_flow,
+    recall_session,
     record_cancelled,
     write_outcomes,
 )
@@ -134,7 +135,7 @@ class Executor:
             batch_timeout_seconds=batch_timeout_seconds,
             has_journal=journal is not None,
             tickets=journal and optional.TicketSettings.build(journal, state_key, ticket_ttl_seconds, policy),
-            flow=None if policy is None else optional.FlowGuard(policy),
+            flow=None if policy is None else optional.FlowGuard(policy, journal),
             slots=Slots(concurrency),
             redactor=Redactor(),
         )
@@ -223,6 +224,7 @@ class Executor:
         given = list(calls)
         if time.monotonic() >= pace.due:  # as `is_pause_due` does it, written out because every call comes here
             await pause()
+        await recall_session(self._engine, context, self._registry)
         batch = self._build_batch(len(given), context, filter, attachments)
         states: list[CallState] = []
         waiting: list[AdmittedCall] = []
@@ -300,6 +302,7 @@ class Executor:
 
     async def _run_direct(self, tool: Tool, args: RawArgs, context: ToolContext, runner: "DirectRunner") -> object:
         """Run one direct call; see `direct_calls.py`."""
+        await recall_session(self._engine, context, self._registry)
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
         judge_calls(self._engine, [state], context)

@@ -17,6 +17,7 @@ from spindle.execution.results import HandlerResult
 from spindle.execution.settings import Engine
 from spindle.tools.context import ToolContext
 from spindle.tools.invocation import ObservedCall
+from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import is_tainting
 
 if TYPE_CHECKING:
@@ -70,6 +71,12 @@ async def collect_outcomes(states: Sequence[CallState], batch: Batch) -> list[Ca
     outcomes = [state.outcome() for state in states]
     keep_taint(batch.context, outcomes)
     return outcomes
+
+
+async def recall_session(engine: Engine, context: ToolContext, registry: ToolRegistry) -> None:
+    """Read from the journal what a session has seen in processes before this one, if its calls are judged."""
+    if engine.flow is not None:
+        await engine.flow.recall(context, registry)
 
 
 def judge_calls(engine: Engine, states: Sequence[AdmittedCall], context: ToolContext) -> None:
