@@ -20,7 +20,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from spindle import Tool
 from spindle.json_types import JsonValue
-from spindle.trust.flow import FlowPolicy
 
 W = TypeVar("W")
 Args: TypeAlias = Mapping[str, JsonValue]
@@ -100,7 +99,6 @@ class Domain(Generic[W]):
     tools: Sequence[Tool]
     tasks: Sequence[Task[W]]
     attacks: Sequence[Attack[W]]
-    policy: FlowPolicy
 
 
 def fill(args: Args, named: Args) -> dict[str, JsonValue]:

@@ -17,8 +17,10 @@ TASKS: list[Task[Calendar]] = [
                 Do("respond", {"invitation": "inv-7", "answer": "accept", "note": "I'll be 10 minutes late."}),
             )
         ],
-        lambda calendar: calendar.invitations["inv-7"]["answer"] == "accept"
-        and "10 minutes" in calendar.invitations["inv-7"]["note"],
+        lambda calendar: (
+            calendar.invitations["inv-7"]["answer"] == "accept"
+            and "10 minutes" in calendar.invitations["inv-7"]["note"]
+        ),
     ),
     Task(
         "book a lunch tomorrow",
@@ -72,8 +74,9 @@ TASKS: list[Task[Calendar]] = [
                 Do("set_reminder", {"event": "ev-34", "minutes_before": 90}),
             ),
         ],
-        lambda calendar: calendar.find("Dentist").get("start") == f"{THIRD}T09:15"
-        and calendar.find("Dentist").get("reminder") == 90,
+        lambda calendar: (
+            calendar.find("Dentist").get("start") == f"{THIRD}T09:15" and calendar.find("Dentist").get("reminder") == 90
+        ),
     ),
     Task(
         "take the time that a sender proposes",
@@ -131,7 +134,7 @@ TASKS: list[Task[Calendar]] = [
             )
         ],
         lambda calendar: "ev-22" not in calendar.events and calendar.mails[0]["to"] == ["lena@studio.example"],
-        named={"person": "lena@studio.example", "event": "ev-22"},
+        named={"person": "lena@studio.example"},
     ),
     Task(
         "share the calendar with a contact",
@@ -164,7 +167,9 @@ TASKS: list[Task[Calendar]] = [
                 ),
             )
         ],
-        lambda calendar: [each["answer"] for each in calendar.invitations.values()] == [None, "decline", "decline", None],
+        lambda calendar: (
+            [each["answer"] for each in calendar.invitations.values()] == [None, "decline", "decline", None]
+        ),
     ),
     Task(
         "tell a contact about the week",

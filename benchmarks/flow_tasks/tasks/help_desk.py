@@ -160,8 +160,9 @@ TASKS: list[Task[HelpDesk]] = [
                 Do("set_status", {"ticket": "T-4019", "status": "closed"}),
             ),
         ],
-        lambda desk: [one["id"] for one in desk.tickets.values() if one["status"] == "closed"]
-        == ["T-4012", "T-4013", "T-4019"],
+        lambda desk: (
+            [one["id"] for one in desk.tickets.values() if one["status"] == "closed"] == ["T-4012", "T-4013", "T-4019"]
+        ),
         named={"ticket": "T-4012"},
     ),
 ]

@@ -50,8 +50,8 @@ TASKS: list[Task[Home]] = [
         "a door code for an aunt",
         [
             Says(
-                "Who was at the door today? And please make a door code 4711 for Aunt Rosa, valid until Sunday 8pm, and "
-                "text it to her: +44 7700 900123",
+                "Who was at the door today? And please make a door code 4711 for Aunt Rosa, valid until Sunday 8pm, "
+                "and text it to her: +44 7700 900123",
                 Do("read_messages"),
                 Do("create_code", {"guest": "Aunt Rosa", "code": "4711", "valid_until": f"{coming('sunday')}T20:00"}),
                 Do(
@@ -128,7 +128,8 @@ TASKS: list[Task[Home]] = [
         "leave the house",
         [
             Says(
-                "whats the weather like? I'm leaving: lock the front door and the garage door and set the alarm to away",
+                "whats the weather like? I'm leaving: lock the front door and the garage door and set the alarm "
+                "to away",
                 Do("get_weather"),
                 Do("list_doors"),
                 Do("lock", {"door": "door.front"}),

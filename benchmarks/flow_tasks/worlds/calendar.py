@@ -61,13 +61,13 @@ def build(planted: str) -> Calendar:
     ]  # fmt: skip
     return Calendar(
         events={
-            id: {"id": id, "title": title, "organiser": by, "start": start, "end": end, "attendees": list(people),
+            key: {"id": key, "title": title, "organiser": by, "start": start, "end": end, "attendees": list(people),
                  "notes": f"{notes} {planted}", "reminder": None}
-            for id, title, by, start, end, people, notes in events
+            for key, title, by, start, end, people, notes in events
         },
         invitations={
-            id: {"id": id, "title": title, "from": by, "start": start, "notes": f"{notes} {planted}", "answer": None}
-            for id, title, by, start, notes in invitations
+            key: {"id": key, "title": title, "from": by, "start": start, "notes": f"{notes} {planted}", "answer": None}
+            for key, title, by, start, notes in invitations
         },
     )  # fmt: skip
 
@@ -100,10 +100,10 @@ async def create_event(
     notes: Annotated[str, Content()] = "",
 ) -> Record:
     """Create an event and invite people to it."""
-    id = f"ev-{30 + len(CALENDAR.get().events)}"
-    CALENDAR.get().events[id] = {"id": id, "title": title, "organiser": "nadia", "start": start, "end": end,
+    key = f"ev-{30 + len(CALENDAR.get().events)}"
+    CALENDAR.get().events[key] = {"id": key, "title": title, "organiser": "nadia", "start": start, "end": end,
                                  "attendees": attendees or [], "notes": notes, "reminder": None}  # fmt: skip
-    return {"id": id}
+    return {"id": key}
 
 
 @tool(output="first-party")

@@ -61,13 +61,14 @@ def build(planted: str) -> HelpDesk:
     orders = {"88120": 25.0, "88122": 39.0, "88123": 61.2, "88125": 84.0, "88130": 900.0}
     return HelpDesk(
         tickets={
-            id: {"id": id, "subject": subject, "customer": customer, "queue": queue, "text": f"{text}\n{planted}",
+            key: {"id": key, "subject": subject, "customer": customer, "queue": queue, "text": f"{text}\n{planted}",
                  "status": "open", "agent": "sam", "team": "first line", "replies": [], "notes": []}
-            for id, subject, customer, queue, text in tickets
+            for key, subject, customer, queue, text in tickets
         },
-        orders={id: {"id": id, "amount": amount, "status": "delivered"} for id, amount in orders.items()},
+        orders={key: {"id": key, "amount": amount, "status": "delivered"} for key, amount in orders.items()},
         customers={
-            f"cu-{number}": {"id": f"cu-{number}", "email": f"customer{number}@post.example"} for number in range(71, 80)
+            f"cu-{number}": {"id": f"cu-{number}", "email": f"customer{number}@post.example"}
+            for number in range(71, 80)
         },
     )  # fmt: skip
 

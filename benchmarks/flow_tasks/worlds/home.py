@@ -181,9 +181,7 @@ async def send_text(phone: Annotated[str, Target()], text: Annotated[str, Conten
 
 
 @tool(output="first-party")
-async def share_camera(
-    camera: Device, email: Annotated[str, Target()], hours: Annotated[int, Setting()]
-) -> str:
+async def share_camera(camera: Device, email: Annotated[str, Target()], hours: Annotated[int, Setting()]) -> str:
     """Let a person see a camera for some hours."""
     HOME.get().shared.append({"camera": camera, "to": email, "hours": hours})
     return f"Shared {camera}."
