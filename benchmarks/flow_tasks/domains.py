@@ -1,19 +1,23 @@
-"""The five domains, put together."""
+"""The seven domains, put together."""
 
 from typing import Any, Final
 
 from benchmarks.flow_tasks.attacks import calendar as calendar_attacks
 from benchmarks.flow_tasks.attacks import code_host as code_host_attacks
+from benchmarks.flow_tasks.attacks import documents as documents_attacks
 from benchmarks.flow_tasks.attacks import help_desk as help_desk_attacks
 from benchmarks.flow_tasks.attacks import home as home_attacks
 from benchmarks.flow_tasks.attacks import shop as shop_attacks
+from benchmarks.flow_tasks.attacks import travel as travel_attacks
 from benchmarks.flow_tasks.scenario import Domain
 from benchmarks.flow_tasks.tasks import calendar as calendar_tasks
 from benchmarks.flow_tasks.tasks import code_host as code_host_tasks
+from benchmarks.flow_tasks.tasks import documents as documents_tasks
 from benchmarks.flow_tasks.tasks import help_desk as help_desk_tasks
 from benchmarks.flow_tasks.tasks import home as home_tasks
 from benchmarks.flow_tasks.tasks import shop as shop_tasks
-from benchmarks.flow_tasks.worlds import calendar, code_host, help_desk, home, shop
+from benchmarks.flow_tasks.tasks import travel as travel_tasks
+from benchmarks.flow_tasks.worlds import calendar, code_host, documents, help_desk, home, shop, travel
 
 DOMAINS: Final[tuple[Domain[Any], ...]] = (
     Domain(
@@ -55,5 +59,21 @@ DOMAINS: Final[tuple[Domain[Any], ...]] = (
         tools=home.TOOLS,
         tasks=home_tasks.TASKS,
         attacks=home_attacks.ATTACKS,
+    ),
+    Domain(
+        name="documents",
+        build=documents.build,
+        current=documents.DRIVE,
+        tools=documents.TOOLS,
+        tasks=documents_tasks.TASKS,
+        attacks=documents_attacks.ATTACKS,
+    ),
+    Domain(
+        name="travel",
+        build=travel.build,
+        current=travel.TRAVEL,
+        tools=travel.TOOLS,
+        tasks=travel_tasks.TASKS,
+        attacks=travel_attacks.ATTACKS,
     ),
 )
