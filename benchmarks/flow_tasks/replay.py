@@ -88,7 +88,7 @@ class Replay:
             flow=FlowPolicy() if policy == "values" else None,
         )
 
-    async def measure(self) -> Report:
+    async def measure(self, *, has_attacks: bool = True) -> Report:
         """Replay every task, and every attack in the tasks that read its text."""
         report = Report(domain=self.domain.name, policy=self.policy, tasks=len(self.domain.tasks))
         for task in self.domain.tasks:
@@ -96,7 +96,8 @@ class Replay:
             report.judged += [judged async for judged in session.judge(task)]
             if not task.utility(session.world):
                 report.failed.append(task.name)
-        for attack, task in ((attack, task) for attack in self.domain.attacks for task in self.domain.tasks):
+        attacks = self.domain.attacks if has_attacks else ()
+        for attack, task in ((attack, task) for attack in attacks for task in self.domain.tasks):
             found = [await self._attack(attack, task, when) for when in get_args(When)]
             report.pairs += found != [None, None]
             report.passed += [each for each in found if each is not None and each.attack]
