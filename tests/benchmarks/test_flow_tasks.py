@@ -13,7 +13,7 @@ by_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain
 
 
 def show(report: Report) -> None:
-    print(render_table([report]), *list_findings(report), sep="\n")
+    print(render_table([report]), *list_findings(report), sep="\n")  # noqa: T201 - pytest -rP shows it
 
 
 @by_domain
