@@ -76,7 +76,8 @@ class Replay:
     """Runs sessions in one domain under one policy."""
 
     def __init__(self, domain: Domain[Any], policy: Policy) -> None:
-        self.domain, self.policy = domain, policy
+        self.domain = domain
+        self.policy: Policy = policy
         self._requests: list[ApprovalRequest] = []
         self._is_approving = True
         self._sessions = count()

@@ -19,7 +19,7 @@ from datetime import date, timedelta
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from spindle import Tool
-from spindle.json_types import JsonValue
+from spindle.json_types import JsonValue, is_list_or_tuple
 
 W = TypeVar("W")
 Args: TypeAlias = Mapping[str, JsonValue]
@@ -107,9 +107,8 @@ def fill(args: Args, named: Args) -> dict[str, JsonValue]:
 
 
 def _fill_value(value: Any, named: Args) -> Any:
-    if isinstance(value, list):
-        parts: list[Any] = value
-        return [_fill_value(part, named) for part in parts]
+    if is_list_or_tuple(value):
+        return [_fill_value(part, named) for part in value]
     if not isinstance(value, str):
         return value
     for key, said in named.items():

@@ -28,7 +28,7 @@ class Calendar:
 
     def find(self, title: str) -> Record:
         """The event with this title."""
-        return next((each for each in self.events.values() if each["title"] == title), {})
+        return next((each for each in self.events.values() if each["title"] == title), dict[str, Any]())
 
 
 CALENDAR: ContextVar[Calendar] = ContextVar("calendar")

@@ -24,7 +24,7 @@ class Drive:
 
     def find(self, name: str) -> Record:
         """The file with this name."""
-        return next((each for each in self.files.values() if each["name"] == name), {})
+        return next((each for each in self.files.values() if each["name"] == name), dict[str, Any]())
 
 
 DRIVE: ContextVar[Drive] = ContextVar("drive")
