@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from benchmarks.harness import Benchmark
 from benchmarks.texts import build_text
-from spindle import Call, Err, Executor, ToolContext, ToolRegistry, tool
+from spindle import Call, Executor, ToolContext, ToolRegistry, tool
 from spindle.json_types import JsonValue
 from spindle.trust.flow import Content, FlowCall, FlowLedger, FlowPolicy, Target
 
@@ -111,8 +111,8 @@ def execute(executor: Executor) -> Callable[[ToolContext], Any]:
     async def work(ctx: ToolContext) -> None:
         for _ in range(MANY):
             (outcome,) = await executor.execute_parallel(CALLS, ctx)
-            if isinstance(outcome.result, Err):
-                raise RuntimeError(f"The call failed: {outcome.result.error}")
+            if not outcome.result.ok:
+                raise RuntimeError(f"The call failed: {outcome.result}")
 
     return work
 
