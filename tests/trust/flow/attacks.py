@@ -102,7 +102,6 @@ def look_alike_accounts() -> Iterator[tuple[str, str]]:
         "shorter": iban[:-1],
         "longer": iban + "0",
         "reversed": iban[::-1],
-        "small letters": iban.lower(),
         "zero width": iban[:4] + "\u200b" + iban[4:],
         "arabic digits": iban.translate({ord("0"): "\u0660"}),
         "letter O": iban.replace("0", "O"),

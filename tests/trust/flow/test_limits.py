@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spindle.trust.flow import Content, FlowPolicy, Ref, ToolFlow
+from spindle.trust.flow import FlowPolicy
 from tests.trust.flow import world as w
 
 
@@ -48,13 +48,6 @@ def test_a_record_named_like_a_part_of_an_unknown_longer_name_passes() -> None:
     world = w.World("Move the file Annual Bridge Survey 2026 away.")
     world.returns(w.list_files, "", structured=[{"id": "f-9", "name": "Annual Bridge Survey"}])
     assert not world.judge(w.move_file, {"file": "f-9"})
-
-
-def test_content_that_leaves_by_a_record_has_no_known_reader() -> None:
-    world = w.World("Reply to the mail m-777 please.")
-    reply = ToolFlow(name="reply", roles={"mail": Ref("mail"), "body": Content()})
-    assert not world.judge(reply, {"mail": "m-777", "body": "The rent is 73,500"})
-    assert world.judge(replace(reply, roles={"body": Content()}), {"mail": "m-777", "body": "The rent is 73,500"})
 
 
 def test_a_trusted_store_that_changes_what_it_was_given_launders_it() -> None:
