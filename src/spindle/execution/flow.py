@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from spindle.calls import Err, Ok
 from spindle.errors import UsageError
 from spindle.execution.call_state import AdmittedCall, CallState
 from spindle.execution.cancellation import is_pause_due, pause
 from spindle.execution.results import HandlerResult
-from spindle.json_types import JsonObject
-from spindle.tools.context import ToolContext
+from spindle.json_types import JsonObject, JsonValue
+from spindle.tools.context import ToolContext, get_turn
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.flow.ledger import FlowLedger
@@ -19,6 +19,7 @@ from spindle.trust.flow.sessions import FlowSessions
 from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
 
 Policy: TypeAlias = FlowPolicy | SinkPolicy
+JudgedCall: TypeAlias = tuple[Tool, Mapping[str, JsonValue]]
 _TAINTED: Final = "{tool!r} is a sink, and the session has read third-party content{source}"
 
 
@@ -52,6 +53,15 @@ def describe_asking(policy: Policy | None, tool: Tool) -> str:
     return "if tainted" if isinstance(policy, SinkPolicy) else "by values"
 
 
+@runtime_checkable
+class FlowFeeder(Protocol):
+    """A turn that tells the ledger of its session what it has received, such as the user's messages."""
+
+    async def feed_flow(self, ledger: FlowLedger) -> None:
+        """Add what came in since the last time, with pauses, because texts may be long."""
+        ...
+
+
 class FlowGuard:
     """Judges the calls of an executor by its policy, and keeps the ledgers of its sessions."""
 
@@ -63,32 +73,45 @@ class FlowGuard:
         """Return the ledger of the session of a context, which from now on shares it."""
         ledger = self.sessions.get(context.session_id)
         context.flow.bind(ledger)
+        return ledger
+
+    async def prepare(self, context: ToolContext) -> None:
+        """Open the ledger of a session, and let its turn add what it has received, before calls are judged."""
+        ledger, turn = self.open(context), get_turn(context)
+        if isinstance(turn, FlowFeeder):
+            await turn.feed_flow(ledger)
         if context.tainted and not ledger.is_tainted:
             ledger.taint()
-        return ledger
 
     def judge(self, states: Sequence[AdmittedCall], context: ToolContext) -> None:
         """Require approval for calls whose values neither the user nor the operator chose."""
         ledger = context.flow.ledger
         tainted = context.tainted or ledger.is_tainted
         said = ledger.take_unrecorded_texts() if states else []
-        for state, decision in zip(states, self._decide(states, ledger, tainted=tainted), strict=True):
+        calls = [(state.entry.tool, state.arguments) for state in states]
+        for state, decision in zip(states, self._decide(calls, ledger, tainted=tainted), strict=True):
             state.reasons += decision.reasons
             state.needs_approval = state.needs_approval or decision.needs_approval
             state.input_label = ledger.get_input_label(state.entry.tool.flow, state.arguments)
             state.flow_facts = _describe(state, tainted=tainted, said=said)
             said = []
 
-    def _decide(self, states: Sequence[AdmittedCall], ledger: FlowLedger, *, tainted: bool) -> "Sequence[FlowDecision]":
+    def preview(self, calls: "Sequence[JudgedCall]", context: ToolContext) -> "Sequence[FlowDecision]":
+        """Return what `judge` will decide about calls, for those who ask a person before they run them."""
+        ledger = context.flow.ledger
+        return self._decide(calls, ledger, tainted=context.tainted or ledger.is_tainted)
+
+    def _decide(
+        self, calls: "Sequence[JudgedCall]", ledger: FlowLedger, *, tainted: bool
+    ) -> "Sequence[FlowDecision]":
         policy = self.policy
         if isinstance(policy, FlowPolicy):
-            calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
-            return policy.judge(calls, ledger, tainted=tainted)
+            return policy.judge([FlowCall(tool=tool, args=args) for tool, args in calls], ledger, tainted=tainted)
         source = "" if ledger.tainted_by is None else f" ({ledger.tainted_by})"
-        asked = policy.judge([state.entry.tool for state in states], tainted=tainted)
+        asked = policy.judge([tool for tool, _ in calls], tainted=tainted)
         return [
-            FlowDecision(is_asked, (_TAINTED.format(tool=state.entry.tool.name, source=source),) if is_asked else ())
-            for state, is_asked in zip(states, asked, strict=True)
+            FlowDecision(is_asked, (_TAINTED.format(tool=tool.name, source=source),) if is_asked else ())
+            for (tool, _), is_asked in zip(calls, asked, strict=True)
         ]
 
     async def absorb(self, states: Sequence[CallState], context: ToolContext) -> None:

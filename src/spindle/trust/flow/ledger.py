@@ -79,6 +79,8 @@ class FlowLedger:
         self._records: dict[str, _Records] = {}
         self._order = 0
         self._recorded_texts = 0
+        self.told: set[object] = set()
+        """Keys of what turns and frameworks have told it, so that none is added twice."""
 
     @property
     def is_tainted(self) -> bool:
@@ -88,6 +90,15 @@ class FlowLedger:
     def taint(self, label: Label = UNKNOWN) -> None:
         """Remember that third-party content entered the session, of which nothing else is known."""
         self._receive(self._build_source("earlier", label))
+
+    def receive(self, label: Label, call_id: str, tool: str) -> None:
+        """Remember the label of a call, whose text is known already."""
+        self._labels[call_id] = join(self._labels.get(call_id, label), label)
+        self._receive(self._build_source("result", label, call_id, tool))
+
+    def knows_call(self, call_id: str) -> bool:
+        """Return whether the result of a call was added."""
+        return call_id in self._labels
 
     def add_user_text(self, text: str) -> None:
         """Add words of the user; a value in them counts as chosen by the user."""
