@@ -109,10 +109,9 @@ class Executor:
         check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
         if state_key is not None or ticket_ttl_seconds != DAY_SECONDS:
             optional.check_ticket_settings(state_key, ticket_ttl_seconds)
-        check_executor_parts(
-            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _Unset.SPOOL else spool
-        )
-        check_executor_parts(journal=journal, transport=transport, approve=approve, retries=retries, sinks=sinks, flow=flow)
+        check_executor_parts(backends=backends, reducers=reducers, budget=budget, sinks=sinks, flow=flow)
+        check_executor_parts(journal=journal, transport=transport, approve=approve, retries=retries)
+        check_executor_parts(spool=None if spool is _Unset.SPOOL else spool)
         policy = None if sinks is None and flow is None else optional.choose_policy(flow, sinks, registry)
         split, observers = split_observers(interceptors)
         self._registry = registry

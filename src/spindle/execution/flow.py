@@ -101,9 +101,7 @@ class FlowGuard:
         ledger = context.flow.ledger
         return self._decide(calls, ledger, tainted=context.tainted or ledger.is_tainted)
 
-    def _decide(
-        self, calls: "Sequence[JudgedCall]", ledger: FlowLedger, *, tainted: bool
-    ) -> "Sequence[FlowDecision]":
+    def _decide(self, calls: "Sequence[JudgedCall]", ledger: FlowLedger, *, tainted: bool) -> "Sequence[FlowDecision]":
         policy = self.policy
         if isinstance(policy, FlowPolicy):
             return policy.judge([FlowCall(tool=tool, args=args) for tool, args in calls], ledger, tainted=tainted)

@@ -20,7 +20,7 @@ from spindle.trust.flow.ledger import MAX_RESULT_CHARS, FlowLedger
 from spindle.trust.flow.roles import ToolFlow
 from spindle.trust.labels import TAINTING, UNKNOWN, Label, is_tainting_record, join, label_of_record
 from spindle.turns.record_list import RecordCursor, RecordList, TurnRecords
-from spindle.turns.record_types import Memory, Message, Retrievable
+from spindle.turns.record_types import Memory, Message, MessageLike, Retrievable
 
 if TYPE_CHECKING:
     from spindle.turns.context import TurnContext
@@ -122,7 +122,9 @@ async def _tell_message(ledger: FlowLedger, message: object, *, was_given: bool)
     elif role == "tool":
         for text in texts:
             key = ("message", hash(text), len(text))
-            await add_foreign_text(ledger, ToolFlow(name="an earlier tool"), text, label or UNKNOWN, call_id="", key=key)
+            await add_foreign_text(
+                ledger, ToolFlow(name="an earlier tool"), text, label or UNKNOWN, call_id="", key=key
+            )
     elif role == "assistant" and was_given and label in TAINTING and not ledger.is_tainted:
         ledger.taint(label)
 
@@ -190,9 +192,10 @@ def label_records(turn: "TurnContext", ledger: FlowLedger) -> None:
     records.message.prepare = partial(_label_message, records, ledger)
 
 
-def _label_message(records: TurnRecords, ledger: FlowLedger, message: object) -> object:
-    is_own = isinstance(message, Message) and message.role == "assistant"
-    return _add_label(records, ledger, message) if is_own else message
+def _label_message(records: TurnRecords, ledger: FlowLedger, message: MessageLike) -> MessageLike:
+    if isinstance(message, Message) and message.role == "assistant":
+        return _add_label(records, ledger, message)
+    return message
 
 
 def _add_label(records: TurnRecords, ledger: FlowLedger, record: Labelled) -> Labelled:

@@ -6,15 +6,12 @@ A record is stored first and shown only then, so a failing store leaves no recor
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from anyio import Lock
 
-from spindle import artifacts
 from spindle.artifacts.forge import ArtifactIndex
-from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
 from spindle.errors import InvalidRecordError
 from spindle.trust.labels import is_tainting_record
@@ -30,7 +27,6 @@ from spindle.turns.record_types import (
 )
 
 if TYPE_CHECKING:
-    from spindle.artifacts.artifact import Artifact
     from spindle.media import Media
 
 Kind: TypeAlias = Literal["message", "thought", "memory", "retrievable", "tool_call"]
