@@ -119,6 +119,8 @@ class TurnRunner:
         }
         wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
         wrong = {**wrong, **_find_invalid_choices(on_wait, engine)}
+        if executor is not None and executor_settings.get("flow") is not None:
+            wrong["flow"] = "a setting of the executor that was passed: Executor(flow=…)"
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._baseline = _build_baseline(tools)
         loop = LoopSettings(
