@@ -32,6 +32,7 @@ from spindle.tools.entry import ToolDefinition
 from spindle.tools.filters import ToolFilter
 from spindle.tools.invocation import to_tool_context
 from spindle.tools.registry import ToolRegistry
+from spindle.trust.flow.policy import FlowCall
 from spindle.trust.flow.roles import ToolFlow
 from spindle.trust.labels import TAINTING, UNKNOWN, Label, is_tainting, read_label
 from spindle.turns.context import DispatchContext
@@ -185,8 +186,8 @@ class FrameworkSession:
         if guard is not None and valid:
             context = self._context(len(calls), len(calls))
             await self._feed(context, history)
-            await guard.prepare(context)
-            decisions = guard.preview([(tool, args) for _, tool, args in valid], context)
+            await guard.prepare(context, self.tools())
+            decisions = await guard.preview([FlowCall(tool=tool, args=args) for _, tool, args in valid], context)
             for (call, _, _), decision in zip(valid, decisions, strict=True):
                 if decision.needs_approval:
                     asked[call.tool_call_id] = decision.reasons
