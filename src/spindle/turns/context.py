@@ -16,7 +16,7 @@ from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter, validate_filter
 from spindle.tools.identity import parse_caller, serialize_caller
 from spindle.tools.registry import ToolRegistry
-from spindle.turns import optional
+from spindle.turns import flow_parts
 from spindle.turns.gate_desk import Gate, GateDesk
 from spindle.turns.record_list import TurnRecords
 from spindle.turns.record_types import MessageLike, Retrievable, check_attachments, check_dispatch_arguments
@@ -366,7 +366,7 @@ class DispatchContext(Signals, LoopBound):
 
     async def feed_flow(self, ledger: "FlowLedger") -> None:
         """Tell the ledger of the session what the turn has received since the last time."""
-        await optional.get_feed(self.turn).feed(ledger, self.tools)
+        await flow_parts.get_feed(self.turn).feed(ledger, self.tools)
 
     def tool_call_count(self, checksum: str) -> int:
         """Return the number of calls of this turn with this checksum."""

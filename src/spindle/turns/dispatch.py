@@ -191,7 +191,7 @@ class ModelLoop:
         if self._context_tokens is not None:
             executor = executor.with_context_window(self._context_tokens)
         if executor.flow is not None:
-            optional.label_records(ctx.turn, executor.flow.open(ctx.tool_context()))
+            optional.label_records(ctx.turn.records, executor.flow.open(ctx.tool_context()))
         self._usage = Usage(ctx.usage)
         self._readers = _LoopReaders(ctx, settings.readers)
         self.calls = LoopCalls(

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast, get_args
+from typing import Final, NamedTuple, Protocol, TypeVar, cast, get_args
 
 from anyio import Lock
 
@@ -21,9 +21,6 @@ from spindle.trust.flow.roles import ToolFlow
 from spindle.trust.labels import TAINTING, UNKNOWN, Label, is_tainting_record, join, label_of_record
 from spindle.turns.record_list import RecordCursor, RecordList, TurnRecords
 from spindle.turns.record_types import Memory, Message, MessageLike, Retrievable
-
-if TYPE_CHECKING:
-    from spindle.turns.context import TurnContext
 
 MAX_TOLD: Final = 100_000
 """How many things a ledger remembers to have been told; beyond, it may be told some of them again."""
@@ -66,7 +63,14 @@ class FlowFeed:
                 self._waiting.popleft()  # only now: a caller that is cancelled leaves it for the next one
 
 
-def get_feed(turn: "TurnContext") -> FlowFeed:
+class FedTurn(Protocol):
+    """A turn, as its feed sees it."""
+
+    records: TurnRecords
+    flow_feed: FlowFeed | None
+
+
+def get_feed(turn: FedTurn) -> FlowFeed:
     """Return what tells the ledger about a turn."""
     if turn.flow_feed is None:
         turn.flow_feed = FlowFeed(turn.records)
@@ -185,9 +189,8 @@ def read_texts(content: object) -> Iterator[str]:
                 yield text
 
 
-def label_records(turn: "TurnContext", ledger: FlowLedger) -> None:
+def label_records(records: TurnRecords, ledger: FlowLedger) -> None:
     """Let new memories and messages of the model have the label of the session, so that neither launders a text."""
-    records = turn.records
     records.memory.prepare = partial(_add_label, records, ledger)
     records.message.prepare = partial(_label_message, records, ledger)
 
@@ -219,13 +222,13 @@ def _iterate_labels(records: TurnRecords) -> Iterator[Label]:
             yield label or UNKNOWN
 
 
-def save_flow(turn: "TurnContext", ledger: FlowLedger | None) -> JsonObject | None:
+def save_flow(turn: FedTurn, ledger: FlowLedger | None) -> JsonObject | None:
     """Return what another process needs of the ledger to continue a turn, besides its records and messages."""
     if turn.flow_feed is not None and turn.flow_feed.saved is not None:
         return turn.flow_feed.saved
     if ledger is None:
         return None
-    own = {text for message in turn.messages for text in _read_message(message)[2]}
+    own = {text for message in turn.records.message for text in _read_message(message)[2]}
     kept: list[str] = []
     left = MAX_SAVED_CHARS
     for text in reversed(ledger.user_texts):

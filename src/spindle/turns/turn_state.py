@@ -31,7 +31,7 @@ from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.identity import canonical_json
 from spindle.tools.registry import ToolRegistry
-from spindle.turns import optional
+from spindle.turns import flow_parts
 from spindle.turns.call_progress import CallProgress, Decision, WaitingGate
 from spindle.turns.context import DispatchContext
 from spindle.turns.state_content import ContentReader, ContentWriter, to_plain_json
@@ -101,7 +101,7 @@ class StateWriter:
         }
         ledger = find_ledger(ctx.tool_context())
         if ledger is not None or turn.flow_feed is not None:
-            private["flow"] = optional.save_flow(turn, ledger)
+            private["flow"] = flow_parts.save_flow(turn, ledger)
         state: JsonObject = {
             "format": FORMAT,
             "spindle": _get_version(),
