@@ -234,6 +234,16 @@ def is_tainting(outcome: CallOutcome) -> bool:
     return outcome.attempts > 0 or result.code not in _REFUSALS
 
 
+def is_tainting_record(record: ToolCallRecord) -> bool:
+    """Return whether a recorded call has brought in third-party content; what Spindle refused has not.
+
+    A record does not say whether the handler of a failed call was started, so other errors count as its content.
+    """
+    if record.is_error:
+        return record.by != "spindle" or record.code not in _REFUSALS
+    return label_of_record(record) in TAINTING
+
+
 def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
     is_own_seen = False
     for each in batch:

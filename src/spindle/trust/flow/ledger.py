@@ -53,9 +53,9 @@ class FlowLedger:
         self.user_texts: list[str] = []
         self._labels: dict[str, Label] = {}
         self._books: dict[str, RecordBook] = {}
-        self._order = 0
-        self._recorded_texts = 0
+        self._order = self._recorded_texts = 0
         self._has_private = False
+        self.told: set[object] = set()  # keys of what turns and frameworks have told it, so that none is added twice
 
     @property
     def is_tainted(self) -> bool:
