@@ -86,10 +86,18 @@ class Judge:
         A call that names only a record, or a word such as `off`, must have the user's words for what it does: else a
         door that was to be locked can be unlocked.
         """
-        if self._tool.read_only or not all(_is_weak(leaf, role) for leaf, role in judged):
+        if self._tool.read_only or not all(self._is_weak(leaf, role) for leaf, role in judged):
             return True
         words = [word for word in _NAME_WORD.findall(fold(self._tool.name)) if len(word) >= _MIN_STEM_CHARS]
         return not words or any(has_inflected(word, self._ledger.user) for word in words)
+
+    def _is_weak(self, leaf: Leaf, role: Role) -> bool:
+        """Return whether a value can be in the user's words by chance: a record, a switch, or one word."""
+        if isinstance(role, Ref):
+            return not self._ledger.has_made(role.kind, to_text(leaf.value))
+        if not isinstance(role, Setting) or not isinstance(leaf.value, (str, bool)):
+            return False
+        return isinstance(leaf.value, bool) or leaf.value.strip().isalpha()
 
     def _judge_leaf(self, leaf: Leaf, role: Role) -> Iterator[str]:
         if isinstance(role, Target):
@@ -268,15 +276,6 @@ class Judge:
     def _describe_place(self, text: str) -> str:
         source = self._ledger.find_foreign(text)
         return "" if source is None else f"; it appears in {_describe(source)}"
-
-
-def _is_weak(leaf: Leaf, role: Role) -> bool:
-    """Return whether a value can be in the user's words by chance: a record, a switch, or one word."""
-    if isinstance(role, Ref):
-        return True
-    if not isinstance(role, Setting) or not isinstance(leaf.value, (str, bool)):
-        return False
-    return isinstance(leaf.value, bool) or leaf.value.strip().isalpha()
 
 
 def _get_rank(judged: tuple[Leaf, Role]) -> int:
