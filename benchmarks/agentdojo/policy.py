@@ -9,8 +9,8 @@ where it returns a whole record that others have written to.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spindle.trust import Label
 from spindle.trust.flow import Content, FlowPolicy, Free, Ref, Role, Setting, Target
-from spindle.trust.labels import Label
 
 TARGET, SETTING, CONTENT, FREE = Target(), Setting(), Content(), Free()
 FILE, EVENT, MAIL, ORDER = Ref("file"), Ref("event"), Ref("email"), Ref("standing order")
