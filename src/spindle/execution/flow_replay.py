@@ -1,7 +1,7 @@
 """A dry replay of recorded calls under a flow policy: what would have been asked. It runs no tool.
 
-Calls of one batch are told apart by their times, so that a call which waited may be judged by a little more than it
-was. Secret arguments are masked in the journal, and count as values that nobody said.
+The batches are found by the times of calls, so that a call which waited may be judged by a little more than it was.
+Secret arguments are masked in the journal, and count as values of unknown origin.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
