@@ -32,7 +32,7 @@ _THIRD_PARTY: Final = frozenset[Label]({"third-party-public", "third-party-priva
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FlowFacts:
+class RecordedDecision:
     """What the journal keeps of the decision about a call."""
 
     is_judged: bool = False
@@ -45,7 +45,7 @@ class FlowFacts:
     """What the user had said since the call before."""
 
     @classmethod
-    def read(cls, entry: JournalEntry) -> "FlowFacts":
+    def read(cls, entry: JournalEntry) -> "RecordedDecision":
         """Return the facts of a call; what is missing or malformed is left out, and the taint assumed."""
         facts: object = (entry.result or {}).get("flow")
         if not is_object(facts):
@@ -98,7 +98,7 @@ class FlowHistory:
                 if is_pause_due():
                     await pause()
         ledger.take_unrecorded_texts()  # the journal has them
-        known = {text for entry in entries for text in FlowFacts.read(entry).said}
+        known = {text for entry in entries for text in RecordedDecision.read(entry).said}
         self._past[ledger] = _Past(
             [text for text in unrecorded if text not in known],
             frozenset(entry.idempotency_key for entry in entries if entry.state == "finished" and entry.attempts),
@@ -130,7 +130,7 @@ def find_flow(registry: ToolRegistry, name: str) -> ToolFlow:
 
 def add_entry(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow) -> Iterator[None]:
     """Add a recorded call to a ledger: what the user had said, its result, and that its session was tainted."""
-    facts = FlowFacts.read(entry)
+    facts = RecordedDecision.read(entry)
     yield from add_words(ledger, facts.said)
     if facts.tainted and not ledger.is_tainted:
         ledger.taint()  # by what is not in the journal, such as a memory
