@@ -23,7 +23,10 @@ ONE_LOOP_PLACES = {
     *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp", "turns/backends"),
     *("execution/test_journal_asked_again.py", "execution/test_journal_in_batches.py", "execution/test_resume.py"),
     *("execution/test_tickets.py", "execution/test_transport.py", "turns/test_resumption.py"),
-    "turns/test_suspension.py",
+    *("execution/test_admission.py", "execution/test_admission_repair.py", "execution/test_arguments_gate.py"),
+    *("execution/test_fit_results.py", "execution/test_results.py", "execution/test_results_failures.py"),
+    *("execution/test_results_redacting.py", "journal/test_entries.py", "turns/test_remote.py"),
+    *("turns/test_suspension.py", "turns/test_turn_settings.py"),
 }
 """Tests that only await what others start, or a process or a disk each: in `make test` on asyncio, in `make test-all`
 on trio too. The rest of the core has both in `make test`: tests/execution, tests/turns and tests/journal.
