@@ -8,7 +8,8 @@ from anyio import to_thread
 from spindle.cli.arguments import get_types, parse_scalar, resolve_ref
 from spindle.cli.output import escape_controls, print_message, stderr
 from spindle.errors import GateNotSupportedError, InvalidGateResolutionError
-from spindle.execution.approval import ApprovalRequest, render_approval
+from spindle.execution.approval import ApprovalRequest
+from spindle.execution.approval_text import render_approval
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.text import to_line
 from spindle.turns.gates import Gate

@@ -6,8 +6,8 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.execution.approval import ApprovalAnswer as ApprovalAnswer
     from spindle.execution.approval import ApprovalRequest as ApprovalRequest
-    from spindle.execution.approval import ApprovalText as ApprovalText
-    from spindle.execution.approval import render_approval as render_approval
+    from spindle.execution.approval_text import ApprovalText as ApprovalText
+    from spindle.execution.approval_text import render_approval as render_approval
     from spindle.execution.budget import Budget as Budget
     from spindle.execution.executor import Executor as Executor
     from spindle.execution.local_transport import LocalTransport as LocalTransport

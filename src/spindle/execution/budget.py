@@ -11,7 +11,8 @@ from spindle.calls import Ok
 from spindle.errors import InvalidBudgetError
 
 if TYPE_CHECKING:
-    from spindle.execution.call_state import CallState
+    from spindle.execution.call_state import AdmittedCall, CallState
+    from spindle.execution.reducers import ReducerRegistry
 
 Unit: TypeAlias = Literal["chars", "tokens"]
 
@@ -208,6 +209,12 @@ def fits_untruncated(state: "CallState", budget: Budget, share: int) -> bool:
         return False
     text, cap = result.value if isinstance(result, Ok) else result.error, state.max_chars
     return (cap is None or len(text) <= cap) and budget.size(text) <= share and not _MARKER_HINT.search(text)
+
+
+def is_final_result(reducers: "ReducerRegistry | None", budget: Budget, share: int, state: "AdmittedCall") -> bool:
+    """Return whether a result cannot change any more, before the results of its siblings are known."""
+    is_reduced = reducers is not None and reducers.get(state.call.name) is not None
+    return not is_reduced and fits_untruncated(state, budget, share)
 
 
 def all_fit(states: Sequence["CallState"], budget: Budget) -> bool:

@@ -17,6 +17,7 @@ from spindle.capabilities.declare import CallScope
 from spindle.capabilities.resolve import NO_BACKENDS, close_handles, open_handles
 from spindle.execution import optional
 from spindle.execution.admission import run_tool_checks
+from spindle.execution.approval_step import request_if_needed
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
 from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
@@ -105,6 +106,8 @@ def store_result(engine: Engine, run: Run, _: Needs) -> Run:
         # An error that a handler raises because of the timeout must not hide the timeout.
         if state.overdue_until is not None and isinstance(handled.result, Err):
             handled = build_timeout(state)
+        if engine.flow is not None:
+            handled = optional.join_input_label(state, handled)
         state.finish(handled)
         state.is_answered = True
         return handled
@@ -139,17 +142,13 @@ def check(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     return run_checked
 
 
-def approve(engine: Engine, run: Run, needs: Needs) -> Run:
-    """Ask for approval if the tool or the sink policy requires it; a dry run never asks."""
+def approve(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
+    """Ask for approval if the tool, the flow policy, an interceptor or a check requires it; a dry run never asks."""
     if "approval" not in needs:
         return run
 
     async def run_approved(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        if engine.tickets is not None:
-            refused = await optional.request_recorded_approval(state, engine.tickets, batch)
-        else:
-            with batch.stop_clock(state):
-                refused = await optional.request_approval(state, batch.approve)
+        refused = await request_if_needed(state, batch)
         return await run(state, batch) if refused is None else refused
 
     return lambda state, batch: (run if state.ctx.dry_run else run_approved)(state, batch)
@@ -349,7 +348,7 @@ def choose_path(engine: Engine, layers: Sequence[Layer], attempt: Run) -> Run:
 
     def build(state: AdmittedCall, batch: Batch) -> Run:
         conditions = {
-            "approval": state.needs_approval,
+            "approval": state.needs_approval or may_change or "checks" in state.runnable.layers,
             "dry_run": state.ctx.dry_run or may_change or "checks" in state.runnable.layers,
             "observers": bool(batch.observers),
         }
@@ -390,9 +389,9 @@ def _build_attempt(engine: Engine) -> Run:
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
         if type(value) is str and value.isascii():
-            handled = HandlerResult(Ok(value, trusted=tool.trusted))  # as `normalize` does it
+            handled = HandlerResult(Ok(value, trusted=tool.trusted, label=tool.output))  # as `normalize` does it
         else:
-            handled = await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)
+            handled = await normalize_off_loop(value, tool=tool.name, output=tool.output)
         if tool.secret_fields and isinstance(handled.result, Err):
             return HandlerResult(redact_err(handled.result, build_redactor(state.arguments, tool.secret_fields)))
         return handled

@@ -25,6 +25,7 @@ from spindle.tools.invocation import Runnable
 if TYPE_CHECKING:
     from spindle.execution.resource_locks import LockRequest
     from spindle.journal.entries import JournalEntry
+    from spindle.trust.labels import Label
 
 
 class Slots:
@@ -269,7 +270,13 @@ class AdmittedCall(_CallState[Entry, JsonObject]):
     """The validated arguments as the handler receives them."""
     ctx: ToolContext
     needs_approval: bool
-    """Whether approval is required, by the tool or by the sink policy."""
+    """Whether approval is required, by the tool, by the flow policy, or by an interceptor or a check."""
+    reasons: tuple[str, ...] = field(default=(), init=False)
+    """Why approval is required, in sentences for a person."""
+    input_label: "Label | None" = field(default=None, init=False)
+    """The label that its arguments leave its result; `None` without a flow policy."""
+    flow_facts: JsonObject | None = field(default=None, init=False)
+    """What the journal keeps of the decision of the flow policy."""
     lock_request: "LockRequest | None" = field(default=None, init=False)
     """The locks on the tool's resources; `None` if it uses none."""
     slot: HeldSlot | None = field(default=None, init=False)

@@ -20,14 +20,21 @@ from spindle.capabilities.secrets.secret import Redactor
 from spindle.execution import optional
 from spindle.execution.admission import admit
 from spindle.execution.batch import Batch, supervise
-from spindle.execution.budget import Budget, all_fit, fair_share, fits_untruncated
+from spindle.execution.budget import Budget, all_fit, fair_share, is_final_result
 from spindle.execution.call_path import build_call_path
 from spindle.execution.call_state import AdmittedCall, CallState, Slots, held_slot
 from spindle.execution.cancellation import pace, pause, run_until_aborted
 from spindle.execution.direct_calls import admit_direct, build_direct_path, get_direct_result
 from spindle.execution.interceptors import CallObserver, Interceptor, finish_observers, split_observers, start_observers
-from spindle.execution.outcomes import get_finish_time, keep_taint, record_cancelled, write_outcomes
-from spindle.execution.settings import Engine, Retries, check_executor_parts, check_executor_settings
+from spindle.execution.outcomes import (
+    collect_outcomes,
+    get_finish_time,
+    judge_calls,
+    keep_flow,
+    record_cancelled,
+    write_outcomes,
+)
+from spindle.execution.settings import DAY_SECONDS, Engine, Retries, check_executor_parts, check_executor_settings
 from spindle.json_types import JsonValue
 from spindle.tools.context import ToolContext, get_handles, get_turn
 from spindle.tools.declaration import Tool
@@ -43,9 +50,7 @@ if TYPE_CHECKING:
     from spindle.execution.ticket_settings import StateKeys, TicketSettings
     from spindle.execution.transport import Transport
     from spindle.journal.journal import Journal
-
-
-_DAY_SECONDS = 86_400
+    from spindle.trust.flow.policy import FlowPolicy
 
 
 class _Unset(Enum):
@@ -94,18 +99,21 @@ class Executor:
         interceptors: Sequence[Interceptor | CallObserver] = (),
         approve: "Approve | None" = None,
         sinks: SinkPolicy | None = None,
+        flow: "FlowPolicy | SinkPolicy | None" = None,
         retries: Retries | None = None,
         repair: Literal["explain"] | None = None,
         state_key: "StateKeys | None" = None,
-        ticket_ttl_seconds: float = _DAY_SECONDS,
+        ticket_ttl_seconds: float = DAY_SECONDS,
     ) -> None:
         check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
-        if state_key is not None or ticket_ttl_seconds != _DAY_SECONDS:
+        if state_key is not None or ticket_ttl_seconds != DAY_SECONDS:
             optional.check_ticket_settings(state_key, ticket_ttl_seconds)
         check_executor_parts(
             backends=backends, reducers=reducers, budget=budget, spool=None if spool is _Unset.SPOOL else spool
         )
-        check_executor_parts(journal=journal, transport=transport, approve=approve, sinks=sinks, retries=retries)
+        check_executor_parts(journal=journal, transport=transport, approve=approve, retries=retries)
+        check_executor_parts(sinks=sinks, flow=flow)
+        policy = None if sinks is None and flow is None else optional.choose_policy(flow, sinks, registry)
         split, observers = split_observers(interceptors)
         self._registry = registry
         self._approve = approve
@@ -114,7 +122,6 @@ class Executor:
         self._reducers = reducers
         self._budget, self._has_default_budget = budget or Budget(), budget is None
         self._journal = journal
-        self._sinks = sinks
         self._explain_repairs = repair == "explain"
         self._engine = Engine(
             backends=backends or NO_BACKENDS,
@@ -126,7 +133,8 @@ class Executor:
             timeout_seconds=timeout_seconds,
             batch_timeout_seconds=batch_timeout_seconds,
             has_journal=journal is not None,
-            tickets=journal and optional.TicketSettings.build(journal, state_key, ticket_ttl_seconds, sinks),
+            tickets=journal and optional.TicketSettings.build(journal, state_key, ticket_ttl_seconds, policy),
+            flow=None if policy is None else optional.FlowGuard(policy),
             slots=Slots(concurrency),
             redactor=Redactor(),
         )
@@ -223,8 +231,7 @@ class Executor:
             states.append(state)
             if isinstance(state, AdmittedCall) and batch.add(state):
                 waiting.append(state)
-        if self._sinks is not None:
-            optional.require_sink_approval(self._sinks, waiting, tainted=context.tainted)
+        judge_calls(self._engine, waiting, context)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             if stop is None:
@@ -236,15 +243,13 @@ class Executor:
                 await self._finish(states, batch)
         except anyio.get_cancelled_exc_class():
             await record_cancelled(waiting, batch)
-            keep_taint(context, [state.outcome() for state in states])
             raise
         finally:
             if batch.has_locks:
                 batch.release_locks(states)
             if batch.observers:
                 finish_observers(batch.observers, states, context.events)
-        outcomes = [state.outcome() for state in states]
-        keep_taint(context, outcomes)
+        outcomes = await collect_outcomes(states, batch)
         if context.events.is_delivering:
             with anyio.CancelScope(deadline=get_finish_time(states, batch)):
                 await context.events.flush()
@@ -289,7 +294,7 @@ class Executor:
     def _find_plain_timeout(self, ctx: ToolContext) -> float | None:
         """Return the time of a tool in `ctx` if this executor adds nothing else; in a call, that of the call holds."""
         engine = self._engine
-        if self._journal is not None or self._sinks is not None or engine.interceptors or engine.transport is not None:
+        if self._journal is not None or engine.flow is not None or engine.interceptors or engine.transport is not None:
             return None
         return (engine.timeout_seconds or math.inf) if ctx.deadline is None else math.inf
 
@@ -297,8 +302,7 @@ class Executor:
         """Run one direct call; see `direct_calls.py`."""
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
-        if self._sinks is not None:
-            optional.require_sink_approval(self._sinks, [state], tainted=context.tainted)
+        judge_calls(self._engine, [state], context)
         try:
             run = partial(supervise, batch, [state], self._run_directly, workers=1)
             stop = getattr(get_turn(context), "abort_signal", None)
@@ -309,7 +313,7 @@ class Executor:
             await record_cancelled([state], batch)
             raise
         finally:
-            keep_taint(context, [state.outcome()])
+            keep_flow(self._engine, [state], context)
             finish_observers(batch.observers, [state], context.events)
         return get_direct_result(state, self._engine)
 
@@ -365,6 +369,8 @@ class Executor:
         self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
     ) -> Batch:
         total, engine = context.result_budget_chars, self._engine
+        if engine.flow is not None:
+            engine.flow.open(context)
         if engine.redactor.is_active:
             context.events.redact_with(engine.redactor)
         budget = self._budget if total is None else self._budget.with_chars(total or 1)
@@ -387,10 +393,5 @@ class Executor:
         )
 
     def _build_journal(self, journal: "Journal", context: ToolContext, budget: Budget, calls: int) -> "BatchJournal":
-        reducers, share = self._reducers, fair_share(budget.total, calls)
-
-        def is_final(state: AdmittedCall) -> bool:
-            is_reduced = reducers is not None and reducers.get(state.call.name) is not None
-            return not is_reduced and fits_untruncated(state, budget, share)
-
+        is_final = partial(is_final_result, self._reducers, budget, fair_share(budget.total, calls))
         return optional.BatchJournal(journal, context, self._spool, is_final, self._engine.is_remembered)

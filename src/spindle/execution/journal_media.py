@@ -16,6 +16,7 @@ from spindle.artifacts.artifact import Artifact, await_if_needed
 from spindle.artifacts.spool import Spool
 from spindle.calls import Err, ErrCode, Ok, SingleMedia
 from spindle.errors import SpoolError
+from spindle.execution.approval import redact_reasons
 from spindle.execution.call_state import AdmittedCall, CallState, JournalState, RefusedCall
 from spindle.execution.cancellation import external_cancellation, reraise
 from spindle.execution.results import is_suspended
@@ -25,6 +26,7 @@ from spindle.media.labels import safe_filename, safe_mime_type
 from spindle.media.media import Media
 from spindle.tools.arguments import build_redactor
 from spindle.tools.declaration import Tool
+from spindle.trust.labels import read_label
 
 MAX_KEPT_BYTES: Final = 64 << 20
 """Larger media is described but not spooled."""
@@ -87,6 +89,7 @@ async def restore_result(entry: JournalEntry, tool: Tool | None, spool: Spool | 
         artifact=artifact,
         cost_usd=record.get("cost_usd"),
         trusted=entry.trusted,
+        label=read_label(record.get("label"), trusted=entry.trusted),
     )
 
 
@@ -212,7 +215,7 @@ def build_outcome(state: CallState, key: str, clock: Clock, *, text_only: bool =
             attempts=0 if is_suspended(err) else attempts,  # without attempts, the call may begin again
             code=err.code,
             error=err.error,
-            result={"field": err.field, "retryable": err.retryable, "by": err.by},
+            result={"field": err.field, "retryable": err.retryable, "by": err.by} | _serialize_flow(state),
             result_chars=len(err.error),
         )
     # An artifact that the handler returned is not in the executor's spool.
@@ -232,7 +235,9 @@ def build_outcome(state: CallState, key: str, clock: Clock, *, text_only: bool =
 def _serialize_ok(result: Ok, state: AdmittedCall, *, is_spooled: bool, text_only: bool) -> JsonObject:
     # A tool may repeat its secret arguments; the caller may see them, the journal must not.
     secrets = build_redactor(state.arguments, state.entry.tool.secret_fields)
-    content: JsonObject = {"value": secrets.redact(result.value)}
+    content: JsonObject = {"value": secrets.redact(result.value)} | _serialize_flow(state)
+    if result.label is not None and result.label != read_label(None, trusted=result.trusted):
+        content["label"] = result.label
     if result.structured is not None and not text_only and not is_large(result.structured):
         content["structured"] = secrets.redact_value(result.structured)
     if result.wire is not None and not text_only and not is_large(result.wire):
@@ -247,6 +252,12 @@ def _serialize_ok(result: Ok, state: AdmittedCall, *, is_spooled: bool, text_onl
     if result.media:
         content |= {"media": _list_media(state, result), "is_single_media": isinstance(result.media, SingleMedia)}
     return content
+
+
+def _serialize_flow(state: CallState) -> JsonObject:
+    if not isinstance(state, AdmittedCall) or state.flow_facts is None:
+        return {}
+    return {"flow": state.flow_facts | {"asked": state.needs_approval, "reasons": list(redact_reasons(state))}}
 
 
 def _count_earlier_attempts(state: CallState) -> int:

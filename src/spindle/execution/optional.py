@@ -7,11 +7,13 @@ if TYPE_CHECKING:
     from spindle.execution.approval import approve_always as approve_always
     from spindle.execution.approval import dry_run_preview as dry_run_preview
     from spindle.execution.approval import request_approval as request_approval
-    from spindle.execution.approval import require_sink_approval as require_sink_approval
     from spindle.execution.cache import ResultCache as ResultCache
     from spindle.execution.fit_results import BudgetFit as BudgetFit
     from spindle.execution.fit_results import read_returned_artifact as read_returned_artifact
     from spindle.execution.fit_results import redact_artifact as redact_artifact
+    from spindle.execution.flow import FlowGuard as FlowGuard
+    from spindle.execution.flow import choose_policy as choose_policy
+    from spindle.execution.flow import join_input_label as join_input_label
     from spindle.execution.interceptors import run_interceptors as run_interceptors
     from spindle.execution.journal_media import KEEP_SECONDS as KEEP_SECONDS
     from spindle.execution.journaling import BatchJournal as BatchJournal

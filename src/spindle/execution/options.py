@@ -11,6 +11,7 @@ from spindle.execution.reducers import ReducerRegistry
 from spindle.execution.settings import Retries
 from spindle.execution.ticket_settings import StateKeys
 from spindle.execution.transport import Transport
+from spindle.trust.flow.policy import FlowPolicy
 from spindle.trust.labels import SinkPolicy
 
 
@@ -26,6 +27,7 @@ class ExecutorOptions(TypedDict, total=False):
     interceptors: Sequence[Interceptor | CallObserver]
     approve: Approve | None
     sinks: SinkPolicy | None
+    flow: FlowPolicy | SinkPolicy | None
     retries: Retries | None
     repair: Literal["explain"] | None
     state_key: StateKeys | None

@@ -14,6 +14,7 @@ from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, CallState
 from spindle.execution.cancellation import GRACE_SECONDS
 from spindle.execution.results import HandlerResult
+from spindle.execution.settings import Engine
 from spindle.tools.context import ToolContext
 from spindle.tools.invocation import ObservedCall
 from spindle.trust.labels import is_tainting
@@ -34,6 +35,7 @@ async def record_cancelled(states: Sequence[AdmittedCall], batch: Batch) -> None
         with anyio.CancelScope(shield=True):
             deadline = anyio.current_time() + GRACE_SECONDS
             await write_outcomes(batch.journal, states, batch, deadline=deadline)
+    keep_flow(batch.engine, states, batch.context)
 
 
 async def write_outcomes(
@@ -61,10 +63,32 @@ def get_finish_time(states: Sequence[CallState], batch: Batch) -> float:
     return max(last, now + GRACE_SECONDS)
 
 
+async def collect_outcomes(states: Sequence[CallState], batch: Batch) -> list[CallOutcome]:
+    """Return the outcomes of a batch; its context and its session keep what came in."""
+    if batch.engine.flow is not None:
+        await batch.engine.flow.absorb(states, batch.context)
+    outcomes = [state.outcome() for state in states]
+    keep_taint(batch.context, outcomes)
+    return outcomes
+
+
+def judge_calls(engine: Engine, states: Sequence[AdmittedCall], context: ToolContext) -> None:
+    """Require approval for the calls about which the flow policy wants a person asked."""
+    if engine.flow is not None:
+        engine.flow.judge(states, context)
+
+
+def keep_flow(engine: Engine, states: Sequence[CallState], context: ToolContext) -> None:
+    """Let the context and the session of calls keep at once what came in, although the caller may be leaving."""
+    keep_taint(context, [state.outcome() for state in states])
+    if engine.flow is not None:
+        engine.flow.absorb_now(states, context)
+
+
 def keep_taint(context: ToolContext, outcomes: Sequence[CallOutcome]) -> None:
     """Mark the context if a call has brought in untrusted content, so that its next batch knows."""
     for each in () if context.tainted else outcomes:
-        if not each.result.trusted if isinstance(each.result, Ok) else is_tainting(each):
+        if is_tainting(each):
             context.tainted = True
             return
 

@@ -198,7 +198,7 @@ class _Resumption:
         tool = self._executor.find_tool(facts["tool"])
         if tool is None or tool.fingerprint != facts["fingerprint"]:
             return "tool_changed"
-        return None if describe_policy(tool, self._settings.sinks) == facts["policy"] else "foreign"
+        return None if describe_policy(tool, self._settings.policy) == facts["policy"] else "foreign"
 
     async def _run(self, call: Call, answer: "Answer") -> CallOutcome:
         """Run the call, or wait for the process that runs it."""

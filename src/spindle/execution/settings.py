@@ -21,6 +21,7 @@ from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from spindle.execution.cache import ResultCache
+    from spindle.execution.flow import FlowGuard
     from spindle.execution.interceptors import CallObserver, Interceptor
     from spindle.execution.resource_locks import ResourceLocks
     from spindle.execution.ticket_settings import TicketSettings
@@ -59,6 +60,8 @@ class Engine:
     redactor: Redactor
     tickets: "TicketSettings | None" = None
     """`None` if calls cannot wait for approval in a journal."""
+    flow: "FlowGuard | None" = None
+    """Judges calls by where their values come from."""
     abandoned_tasks: AbandonedTasks = field(default_factory=AbandonedTasks)
 
     @cached_property
@@ -95,6 +98,7 @@ class Engine:
         return optional.SyncHandlerRunner(self.concurrency, max_threads=sys.maxsize)
 
 
+DAY_SECONDS = 86_400
 Problems: TypeAlias = dict[str, str]
 """Invalid settings by name, each with what was expected."""
 
@@ -107,6 +111,7 @@ _PORTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "transport": (("execute",), "a transport, which has execute(request, cancel)"),
     "approve": ((), "a function of an ApprovalRequest, sync or async, but not a class or a generator"),
     "sinks": (("judge",), "a SinkPolicy"),
+    "flow": (("judge",), "a FlowPolicy"),
     "retries": (("wait_seconds",), "Retries(…)"),
     "records": (("store", "load"), "Records, such as Records.sqlite(path)"),
     "executor": (("with_registry",), "an Executor"),

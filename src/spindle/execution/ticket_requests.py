@@ -1,12 +1,11 @@
 """A call that needs approval: asked and recorded here, or kept in the journal where no person can be asked."""
 
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spindle.calls import Err
 from spindle.errors import SpindleError, UnshowableRequestError
 from spindle.execution.approval import (
-    Approve,
+    Approvals,
     approve_always,
     ask,
     build_approval_needed,
@@ -31,26 +30,8 @@ if TYPE_CHECKING:
 DENIED: Final = Answer(approved=False, checksum=None, key=None)
 
 
-class Asking(Protocol):
-    """What a batch offers to ask for approval."""
-
-    @property
-    def approve(self) -> Approve | None:
-        """The approver, if there is one."""
-        ...
-
-    @property
-    def spool(self) -> "Spool | None":
-        """Where results are kept."""
-        ...
-
-    def stop_clock(self, state: AdmittedCall) -> AbstractContextManager[None]:
-        """Stop the clock of a call while it waits for a person."""
-        ...
-
-
 async def request_recorded_approval(
-    state: AdmittedCall, settings: TicketSettings, batch: Asking
+    state: AdmittedCall, settings: TicketSettings, batch: Approvals
 ) -> HandlerResult | None:
     """Ask for approval and record the answer; without an approver, let the call wait in the journal.
 
@@ -63,7 +44,7 @@ async def request_recorded_approval(
     if office is None:
         return await request_approval(state, approve)
     try:
-        last = await office.find_last(state, settings.sinks)
+        last = await office.find_last(state, settings.policy)
         if last is not None and last.answer is not None and last.is_answered_elsewhere:
             return await _apply_earlier_answer(state, last.answer, settings, batch.spool)
         with batch.stop_clock(state):
@@ -71,7 +52,7 @@ async def request_recorded_approval(
         if asked.is_answered:
             is_approved = asked.refused is None
             answer = Answer(is_approved, state.checksum, get_key(state)) if is_approved else DENIED
-            recorded = await office.record(state, settings.sinks, answer, asked.by)
+            recorded = await office.record(state, settings.policy, answer, asked.by)
             if recorded.answer is not None and recorded.answer != answer:  # it was answered elsewhere meanwhile
                 return await _apply_earlier_answer(state, recorded.answer, settings, batch.spool)
     except SpindleError as error:
@@ -90,10 +71,10 @@ async def _request_ticket(state: AdmittedCall, settings: TicketSettings, spool: 
         office = open_office(settings)
         if office is None:
             return HandlerResult(build_approval_needed(name))
-        last = await office.find_last(state, settings.sinks)
+        last = await office.find_last(state, settings.policy)
         if last is not None and last.answer is not None:
             return await _apply_earlier_answer(state, last.answer, settings, spool)
-        ticket = await office.issue(state, settings.sinks)
+        ticket = await office.issue(state, settings.policy)
     except UnshowableRequestError as error:
         return HandlerResult(Err("denied", f"{error} It was not run.", cause=error, by="spindle"))
     except SpindleError as error:
@@ -128,7 +109,7 @@ async def list_approvals(
     Raises:
         JournalError: The journal cannot be read.
     """
-    office = open_office(TicketSettings(journal, None, ttl_seconds=1, sinks=None))
+    office = open_office(TicketSettings(journal, None, ttl_seconds=1, policy=None))
     return [] if office is None else await office.list(status, limit)
 
 

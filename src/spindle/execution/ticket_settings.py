@@ -11,6 +11,7 @@ from spindle.json_types import is_list_or_tuple
 
 if TYPE_CHECKING:
     from spindle.journal.journal import Journal
+    from spindle.trust.flow.policy import FlowPolicy
     from spindle.trust.labels import SinkPolicy
 
 StateKeys: TypeAlias = str | bytes | Sequence[str | bytes]
@@ -24,14 +25,14 @@ class TicketSettings(NamedTuple):
     key: StateKeys | None
     """`None` for the key of this process."""
     ttl_seconds: float
-    sinks: "SinkPolicy | None"
+    policy: "FlowPolicy | SinkPolicy | None"
 
     @classmethod
     def build(
-        cls, journal: "Journal", key: StateKeys | None, ttl_seconds: float, sinks: "SinkPolicy | None"
+        cls, journal: "Journal", key: StateKeys | None, ttl_seconds: float, policy: "FlowPolicy | SinkPolicy | None"
     ) -> "TicketSettings | None":
         """Return the settings, or `None` where calls cannot wait, without the extra `tickets`."""
-        return cls(journal, key, ttl_seconds, sinks) if _has_ticket_packages() else None
+        return cls(journal, key, ttl_seconds, policy) if _has_ticket_packages() else None
 
 
 @cache

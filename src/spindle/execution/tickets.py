@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from spindle.errors import UnshowableRequestError
-from spindle.execution.approval import ApprovalRequest, render_approval
+from spindle.execution.approval import build_request, redact_reasons
+from spindle.execution.approval_text import render_approval
 from spindle.execution.call_state import AdmittedCall, compute_identity
+from spindle.execution.flow import Policy, describe_asking
 from spindle.execution.state_key import StateKey, get_process_key
 from spindle.execution.ticket_settings import TicketSettings
 from spindle.journal.states import StateQuery, StateRecord, StateStore
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     from spindle.journal.entries import JournalEntry
     from spindle.journal.journal import Journal
-    from spindle.trust.labels import SinkPolicy
 
 KIND = "approval"
 
@@ -64,6 +65,8 @@ class Approval:
     """As the model sent them, with secrets masked."""
     shown: str
     """What a person is asked."""
+    reasons: tuple[str, ...] = ()
+    """Why a person is asked; empty if the tool always requires approval."""
     session_id: str | None
     turn_id: str | None
     caller: JsonObject | None
@@ -99,7 +102,7 @@ class StoredTicket(NamedTuple):
 
     @property
     def is_answered_elsewhere(self) -> bool:
-        """Whether it was answered by its ticket, and not by an approver of the executor that made the call."""
+        """Whether it was answered by its ticket, and not by an approver beside the call."""
         answer = self.facts.get("answer")
         return answer is not None and not answer.get("here")
 
@@ -123,10 +126,10 @@ class TicketOffice:
         self._key = key
         self._ttl = timedelta(seconds=ttl_seconds)
 
-    async def issue(self, state: AdmittedCall, sinks: "SinkPolicy | None") -> str:
+    async def issue(self, state: AdmittedCall, policy: Policy | None) -> str:
         """Store a call that waits for approval and return its ticket; the same call gets the same one again."""
         group, now = get_key(state), datetime.now(UTC)
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, sinks), must_show=True)
+        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy), must_show=True)
         known = await self._find_all(group, facts)
         for ticket in known:
             if ticket.record.status == "pending" and ticket.answer is None and not _is_expired(ticket.record, now):
@@ -170,9 +173,9 @@ class TicketOffice:
         proof, rest = str(answer.get("proof")), {name: answer[name] for name in answer if name != "proof"}
         return self._key.verify(f"{_describe_answer(ticket, rest)}.{proof}", bound=_ANSWER_PURPOSE)
 
-    async def find_last(self, state: AdmittedCall, sinks: "SinkPolicy | None") -> StoredTicket | None:
+    async def find_last(self, state: AdmittedCall, policy: Policy | None) -> StoredTicket | None:
         """Return the newest ticket of a call; one of another tool, caller or policy is not a ticket of this call."""
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, sinks))
+        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy))
         known = await self._find_all(get_key(state), facts)
         return next((ticket for ticket in known if self.is_genuine(ticket)), None)
 
@@ -228,15 +231,13 @@ class TicketOffice:
             return await self._change(ticket, "denied", facts, sealed=None)
         return await self._change(ticket, "executing", facts, sealed=ticket.record.sealed)
 
-    async def record(
-        self, state: AdmittedCall, sinks: "SinkPolicy | None", answer: Answer, by: str | None
-    ) -> StoredTicket:
+    async def record(self, state: AdmittedCall, policy: Policy | None, answer: Answer, by: str | None) -> StoredTicket:
         """Record the answer of an approver in this process; return the record, with the answer that came first.
 
         It answers the ticket of the call, if one is pending: no other process needs its arguments any more.
         """
         group, now = get_key(state), datetime.now(UTC)
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, sinks))
+        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy))
         known = await self._find_all(group, facts)
         status: ApprovalStatus = "executing" if answer.approved else "denied"
         details: JsonObject = {"by": by, "ran": facts["args"] if answer.approved else None, "here": True}
@@ -332,6 +333,7 @@ def _to_approval(ticket: StoredTicket, entries: "Mapping[str, JournalEntry]") ->
         tool_call_id=facts["tool_call_id"],
         args=facts["args"],
         shown=facts["shown"],
+        reasons=tuple(facts.get("reasons", ())),
         session_id=facts["session_id"],
         turn_id=facts["turn_id"],
         caller=facts["caller"],
@@ -343,16 +345,16 @@ def _to_approval(ticket: StoredTicket, entries: "Mapping[str, JournalEntry]") ->
     )
 
 
-def describe_policy(tool: Tool, sinks: "SinkPolicy | None") -> str:
+def describe_policy(tool: Tool, policy: Policy | None) -> str:
     """Describe when a tool needs approval; an executor with another policy for it refuses the ticket."""
-    always, if_tainted = tool.requires_approval, sinks is not None and sinks.judge([tool], tainted=True)[0]
-    return "always" if always else "if tainted" if if_tainted else "never"
+    return "always" if tool.requires_approval else describe_asking(policy, tool)
 
 
 def _collect_facts(state: AdmittedCall, *, policy: str, must_show: bool = False) -> JsonObject:
     tool, ctx = state.entry.tool, state.ctx
     masked: JsonObject = ctx.redact_value(mask_arguments(state.arguments, tool.secret_fields))
-    request = ApprovalRequest(tool=tool, args=masked, checksum=state.checksum, ctx=ctx, caller=ctx.caller)
+    reasons = redact_reasons(state)
+    request = build_request(state, masked)
     try:
         shown = render_approval(request).text
     except UnshowableRequestError:  # an approver in this process may show it in its own way
@@ -372,6 +374,7 @@ def _collect_facts(state: AdmittedCall, *, policy: str, must_show: bool = False)
         "tainted": ctx.tainted,
         "args": masked,
         "shown": shown,
+        "reasons": list(reasons),
     }
 
 

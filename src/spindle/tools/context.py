@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from spindle.errors import CapabilityError, GateNotSupportedError, InvalidContextError
+from spindle.errors import CapabilityError, GateNotSupportedError
 from spindle.events import Audience, Events, Logged, ToolProgress
 from spindle.stash import Stash
 from spindle.text import PayloadRedactor
+from spindle.tools.context_values import ToolRunner, check_context_values
 from spindle.tools.identity import parse_caller, serialize_caller
 
 if TYPE_CHECKING:
-    from spindle.calls import RawArgs
     from spindle.capabilities import Attachments, Files, Handles, Network, Process, Secrets, Storage
     from spindle.json_types import JsonObject, JsonValue
+    from spindle.tools.context_flow import ContextFlow
 
 GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
 
@@ -48,6 +49,7 @@ class ToolContext:
     __slots__ = (
         "_caller",
         "_cancelled",
+        "_flow",
         "_handles",
         "_identify",
         "_identity",
@@ -93,7 +95,9 @@ class ToolContext:
         turn: object = None,
         caller: "Mapping[str, JsonValue] | None" = None,
     ) -> None:
-        _check(session_id=session_id, turn_id=turn_id, events=events, result_budget_chars=result_budget_chars)
+        check_context_values(
+            session_id=session_id, turn_id=turn_id, events=events, result_budget_chars=result_budget_chars
+        )
         self.session_id = session_id
         self.turn_id = turn_id
         self.working_dir = working_dir
@@ -118,6 +122,7 @@ class ToolContext:
         self._post: Post | None = None
         self._redactor: PayloadRedactor | None = None
         self._runner: ToolRunner | None = None
+        self._flow: ContextFlow | None = None
         self._cancelled = False
 
     def for_call(
@@ -129,7 +134,7 @@ class ToolContext:
         result_budget_chars: int | None,
         deadline: float | None,
         redactor: PayloadRedactor | None = None,
-        runner: "ToolRunner | None" = None,
+        runner: ToolRunner | None = None,
     ) -> "ToolContext":
         """Build the context of one call; it shares this context's stash, events and turn."""
         own = object.__new__(ToolContext)
@@ -142,7 +147,7 @@ class ToolContext:
         own._identity, own._identify = None, identify
         own._turn, own._caller = self._turn, self._caller
         own._redactor, own._runner = redactor, runner
-        own._cancelled = False
+        own._flow, own._cancelled = None if self._flow is None else self._flow.for_call(), False
         return own
 
     def with_deadline(self, deadline: float) -> "ToolContext":
@@ -151,7 +156,7 @@ class ToolContext:
         own.deadline = deadline if self.deadline is None else min(deadline, self.deadline)
         return own
 
-    def attach(self, runner: "ToolRunner | None") -> None:
+    def attach(self, runner: ToolRunner | None) -> None:
         """Set what runs the tools that are used in this context; without it the context is bare."""
         self._runner = runner
 
@@ -162,6 +167,15 @@ class ToolContext:
     def set_post(self, post: "Post | None") -> None:
         """Set how to reach observers if the handler runs outside the event loop's thread."""
         self._post = post
+
+    @property
+    def flow(self) -> "ContextFlow":
+        """The information flow of the session: `add_user_text` outside a turn, `require_approval` for this call."""
+        if self._flow is None:
+            from spindle.tools.context_flow import ContextFlow  # noqa: PLC0415  most executors have no policy
+
+            self._flow = ContextFlow()
+        return self._flow
 
     @property
     def caller(self) -> "JsonObject | None":
@@ -352,25 +366,15 @@ class ToolContext:
         )
 
 
-class ToolRunner(Protocol):
-    """Port that runs single tools in a context as its executor promises: filter, approval, deadline, isolation, …"""
-
-    def find_plain_timeout(self, ctx: ToolContext) -> float | None:
-        """Return the seconds, or infinity, that a plain async tool may run without this; `None` if it must not."""
-        ...
-
-    async def run_tool(self, tool: Any, args: "RawArgs", ctx: ToolContext) -> object:
-        """Run one call and return the handler's value.
-
-        Raises:
-            CallError: The call was refused or failed.
-        """
-        ...
-
-
 def get_runner(ctx: ToolContext) -> ToolRunner | None:
     """Return what runs the tools that are used in this context; `None` for a bare one."""
     return ctx._runner  # pyright: ignore[reportPrivateUsage]  not an attribute for handlers
+
+
+def get_required_reasons(ctx: ToolContext) -> tuple[str, ...]:
+    """Return why interceptors and checks require a person's approval of the call."""
+    flow = ctx._flow  # pyright: ignore[reportPrivateUsage]  most contexts have none, and need none
+    return () if flow is None else tuple(flow.reasons)
 
 
 def get_handles(ctx: ToolContext) -> "Handles | None":
@@ -381,18 +385,3 @@ def get_handles(ctx: ToolContext) -> "Handles | None":
 def get_turn(ctx: ToolContext) -> object:
     """Return the turn context that `ctx` was derived from, or `None`; for reading a turn's calls, not for handlers."""
     return ctx._turn  # pyright: ignore[reportPrivateUsage]
-
-
-def _check(*, session_id: object, turn_id: object, events: object, result_budget_chars: object) -> None:
-    if not isinstance(session_id, str):
-        raise _unfit("session_id", "text", session_id)
-    if turn_id is not None and not isinstance(turn_id, str):
-        raise _unfit("turn_id", "text or None", turn_id)
-    if events is not None and not isinstance(events, Events):
-        raise _unfit("events", "Events() or None", events)
-    if result_budget_chars is not None and (type(result_budget_chars) is not int or result_budget_chars < 0):
-        raise _unfit("result_budget_chars", "a whole number of characters, or None", result_budget_chars)
-
-
-def _unfit(field: str, expected: str, given: object) -> InvalidContextError:
-    return InvalidContextError(f"ToolContext({field}=…): expected {expected}, got {given!r:.80}.", field=field)

@@ -4,22 +4,29 @@ The four labels are ordered from most to least trusted. Derived content gets the
 a tool cannot raise the trust of what it read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Final, Protocol, overload
 
-from spindle.calls import CallOutcome, Err, Ok
+from typing_extensions import TypeIs
+
+from spindle.calls import LABELS as _ROW
+from spindle.calls import CallOutcome, Err, Label, Ok, ToolCallRecord
 from spindle.errors import InvalidTrustError
 from spindle.json_types import untyped
-
-Label: TypeAlias = Literal["trusted", "first-party", "third-party-public", "third-party-private"]
-"""Instructions in `trusted` content may be followed. `first-party` is the application's own data; the third-party
-labels are for outside content, public or private. All labels but the first are also the trust tiers of `Media`."""
+from spindle.text import quote_name, to_printable
+from spindle.trust.decisions import FlowDecision
 
 UNKNOWN: Final[Label] = "third-party-private"
 """The label of content whose origin is unknown: the least trusted one."""
 
-_ROW: Final[tuple[Label, ...]] = get_args(Label)
+TAINTING: Final = frozenset[Label]({"third-party-public", "third-party-private"})
+"""The labels of content that outsiders may have written. First-party data may not be obeyed, but does not taint."""
+
+
+def is_label(value: object) -> TypeIs[Label]:
+    """Return whether a value is a trust label."""
+    return isinstance(value, str) and value in _ROW
 
 
 def join(*labels: Label) -> Label:
@@ -39,14 +46,32 @@ def join(*labels: Label) -> Label:
 def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOWN) -> Label:
     """Return the label of a result: trusted only if the tool, the result and all its media are.
 
-    `provenance` is the label that the author of an untrusted tool declares for its text. An error may quote untrusted
-    text, so its label never depends on the tool.
+    `provenance` is the label of an untrusted tool's text if the result has no label of its own. An error may quote
+    untrusted text, so its label never depends on the tool.
     """
     if isinstance(result, Err):
         return UNKNOWN
     media: list[Label] = [media_label(each) for each in result.media]
     is_vouched_for = tool_trusted is True and result.trusted is True
-    return join("trusted" if is_vouched_for else join(provenance, "first-party"), *media)
+    own: Label = "trusted" if is_vouched_for else provenance
+    if result.label is not None:
+        own = join(result.label, own) if is_vouched_for or result.label == "trusted" else result.label
+    return join("trusted" if is_vouched_for else "first-party", own, *media)
+
+
+def read_label(given: object, *, trusted: bool) -> Label:
+    """Return the label of a recorded result; one without a label, or with one that cannot be, has the strictest."""
+    if given is None:
+        return "trusted" if trusted else UNKNOWN
+    for label in _ROW:
+        if label == given and (trusted or label != "trusted"):
+            return label
+    return UNKNOWN
+
+
+def label_of_record(record: ToolCallRecord) -> Label:
+    """Return the label of a recorded call's results; that of an error is unknown."""
+    return UNKNOWN if record.is_error else read_label(record.label, trusted=record.trusted)
 
 
 def media_label(media: object) -> Label:
@@ -66,6 +91,8 @@ def derived_trust(*, tool_trusted: bool, sources: Iterable[bool | Label]) -> boo
     return tool_trusted is True and all(source is True or source == "trusted" for source in sources)
 
 
+_MAX_SHOWN: Final = 80
+_RUNS: Final = FlowDecision(needs_approval=False)
 _REFUSALS: Final = ("input_invalid", "not_available", "denied", "needs_approval")
 
 
@@ -88,9 +115,53 @@ class ToolFacts(Protocol):
         ...
 
 
+class FlowFacts(Protocol):
+    """What a policy reads of what is known about a tool."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the tool has no side effects."""
+        ...
+
+    @property
+    def output(self) -> Label:
+        """The label of its output."""
+        ...
+
+
+class CallFacts(Protocol):
+    """What a policy reads of a call."""
+
+    @property
+    def flow(self) -> FlowFacts:
+        """What is known about its tool."""
+        ...
+
+
+class TaintFacts(Protocol):
+    """What a policy reads of the ledger of a session."""
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether third-party content has entered the session."""
+        ...
+
+    @property
+    def tainted_by(self) -> object | None:
+        """The first such content."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class SinkPolicy:
-    """A policy that requires approval for the tools in `dangerous`, unless read-only, once a turn is tainted.
+    """The simplest flow policy, which looks at no values.
+
+    A policy that requires approval for the tools in `dangerous`, unless read-only, once a turn is tainted.
 
     Raises:
         InvalidTrustError: `dangerous` is not a collection of tool names.
@@ -106,27 +177,65 @@ class SinkPolicy:
         return tool.name in self.dangerous and not tool.read_only
 
     def needs_approval(self, tool: ToolFacts, *, tainted: bool, batch: Iterable[ToolFacts] = ()) -> bool:
-        """Return whether a call of `tool` needs approval: in a tainted turn, or in a batch with an untrusted tool.
+        """Return whether a call of `tool` needs approval: in a tainted turn, or in a batch with a tool that taints it.
 
         `batch` has the tool of each call of the batch, including this one, in any order.
         """
         return self.is_dangerous(tool) and (tainted or _others_untrusted(tool, batch))
 
-    def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]:
-        """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call."""
-        tools = tuple(batch)
-        untrusted = sum(not tool.trusted for tool in tools)
-        return tuple(self.is_dangerous(tool) and (tainted or untrusted > (not tool.trusted)) for tool in tools)
+    @overload
+    def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]: ...
+    @overload
+    def judge(
+        self, batch: Iterable["CallFacts"], ledger: "TaintFacts", *, tainted: bool = False
+    ) -> list[FlowDecision]: ...
+    def judge(
+        self, batch: Iterable[Any], ledger: "TaintFacts | None" = None, *, tainted: bool = False
+    ) -> tuple[bool, ...] | list[FlowDecision]:
+        """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call.
+
+        With the ledger of a session, the batch has calls instead of tools, and each decision has its reason, as those
+        of a `FlowPolicy` have.
+        """
+        if ledger is not None:
+            return self._judge_calls(tuple(batch), ledger, tainted=tainted or ledger.is_tainted)
+        tools: tuple[ToolFacts, ...] = tuple(batch)
+        tainting = sum(map(_is_tainting_tool, tools))
+        return tuple(self.is_dangerous(tool) and (tainted or tainting > _is_tainting_tool(tool)) for tool in tools)
+
+    def _judge_calls(self, calls: "Sequence[CallFacts]", ledger: "TaintFacts", *, tainted: bool) -> list[FlowDecision]:
+        decisions: list[FlowDecision] = []
+        for call in calls:
+            others = (each.flow for each in calls if each is not call)
+            beside = next((flow.name for flow in others if is_third_party(flow.output)), None)
+            is_asked = call.flow.name in self.dangerous and not call.flow.read_only and (tainted or beside is not None)
+            decisions.append(_explain(call.flow.name, ledger, beside, tainted=tainted) if is_asked else _RUNS)
+        return decisions
+
+
+def is_third_party(label: Label) -> bool:
+    """Return whether a label is one of outside content, which taints a session."""
+    return label not in ("trusted", "first-party")
+
+
+def _explain(tool: str, ledger: TaintFacts, beside: str | None, *, tainted: bool) -> FlowDecision:
+    if tainted:
+        source = "" if ledger.tainted_by is None else f" ({to_printable(str(ledger.tainted_by), _MAX_SHOWN)})"
+        reason = f"{quote_name(tool)} is a sink, and the session has read third-party content{source}"
+    else:
+        reason = f"{quote_name(tool)} is a sink, and {quote_name(beside or '')} reads third-party content beside it"
+    return FlowDecision(needs_approval=True, reasons=(reason,))
 
 
 def is_tainting(outcome: CallOutcome) -> bool:
     """Return whether an outcome brings untrusted content into its turn.
 
-    An error does, unless the call was refused before its handler started: Spindle wrote that text.
+    First-party data does not. An error does, unless the call was refused before its handler started: Spindle wrote
+    that text.
     """
     result = outcome.result
     if isinstance(result, Ok):
-        return not result.trusted
+        return read_label(result.label, trusted=result.trusted) in TAINTING
     return outcome.attempts > 0 or result.code not in _REFUSALS
 
 
@@ -135,9 +244,13 @@ def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
     for each in batch:
         if each is tool and not is_own_seen:
             is_own_seen = True
-        elif not each.trusted:
+        elif _is_tainting_tool(each):
             return True
     return False
+
+
+def _is_tainting_tool(tool: ToolFacts) -> bool:
+    return not tool.trusted and getattr(tool, "output", UNKNOWN) in TAINTING
 
 
 def _names(given: Iterable[str]) -> frozenset[str]:

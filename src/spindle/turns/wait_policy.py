@@ -3,7 +3,8 @@
 from typing import Any
 
 from spindle.errors import ApprovalRequiredError, InvalidTurnRunnerConfigError
-from spindle.execution.approval import ApprovalRequest, Approve, render_approval
+from spindle.execution.approval import ApprovalRequest, Approve
+from spindle.execution.approval_text import render_approval
 from spindle.json_types import JsonObject
 from spindle.text import quote_name
 from spindle.tools.context import ToolContext

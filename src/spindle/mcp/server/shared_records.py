@@ -20,6 +20,7 @@ from spindle.artifacts.table_artifact import TableArtifact
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.errors import JournalError, SpindleError
 from spindle.execution.call_state import compute_call_checksum
+from spindle.execution.flow import Policy, may_ask
 from spindle.journal.states import StateQuery, StateRecord
 from spindle.json_types import JsonObject, is_object
 from spindle.mcp.server.call_rounds import BuildResult, CallRounds
@@ -28,7 +29,6 @@ from spindle.mcp.server.sessions import TAINT_SECONDS, McpSession, TaintLedger
 from spindle.mcp.server.shared_rounds import SharedRounds
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.labels import SinkPolicy
 
 TAINT: Final = "mcp_taint"
 ARTIFACT: Final = "mcp_artifact"
@@ -43,7 +43,7 @@ _LOG: Final = logging.getLogger("spindle.mcp.server")
 class SharedRecords:
     """The records of the clients of all replicas; `sinks` says which tools may wait for approval."""
 
-    def __init__(self, replica: Replica, spool: Spool, *, sinks: SinkPolicy | None = None) -> None:
+    def __init__(self, replica: Replica, spool: Spool, *, sinks: Policy | None = None) -> None:
         self.replica = replica
         self._states, self._spool, self._sinks = replica.states, spool, sinks
         self._marked: dict[str, float] = {}
@@ -162,7 +162,7 @@ class SharedRecords:
             _LOG.warning("a call that waits for approval cannot be shared with other replicas: %s", error)
 
     def _may_wait(self, tool: Tool) -> bool:
-        return tool.requires_approval or (self._sinks is not None and self._sinks.judge([tool], tainted=True)[0])
+        return tool.requires_approval or (may_ask(self._sinks, tool))
 
     async def keep_log_level(self, session: McpSession, level: str) -> None:
         """Let other replicas know the log level of a session.

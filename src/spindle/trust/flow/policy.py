@@ -8,9 +8,10 @@ from typing import Final
 from spindle.errors import InvalidTrustError
 from spindle.json_types import JsonValue, is_iterable, is_mapping
 from spindle.text import did_you_mean
+from spindle.trust.decisions import FlowDecision
 from spindle.trust.flow.judging import Judge, Vouched
 from spindle.trust.flow.ledger import FlowLedger
-from spindle.trust.flow.roles import ROLE_NAMES, HasFlow, Ref, ToolFlow
+from spindle.trust.flow.roles import ROLE_NAMES, HasFlow, Ref, Role, Target, ToolFlow
 
 _NOTHING: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
@@ -27,17 +28,6 @@ class FlowCall:
     def flow(self) -> ToolFlow:
         """What a policy knows about the tool."""
         return self.tool if isinstance(self.tool, ToolFlow) else self.tool.flow
-
-
-@dataclass(frozen=True, slots=True)
-class FlowDecision:
-    """Whether a call needs a person's approval, and why, in sentences for that person."""
-
-    needs_approval: bool
-    reasons: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.needs_approval
 
 
 _RUNS: Final = FlowDecision(needs_approval=False)
@@ -90,6 +80,13 @@ class FlowPolicy:
         reasons = Judge(tool, leaves, ledger, self._get_vouched(), self.readers).find_reasons()
         return FlowDecision(bool(reasons), tuple(reasons))
 
+    def may_ask(self, tool: HasFlow | ToolFlow) -> bool:
+        """Return whether some call of a tool needs approval in a tainted session."""
+        flow = tool if isinstance(tool, ToolFlow) else tool.flow
+        if self.sinks is not None:
+            return flow.name in self.sinks
+        return not flow.is_reader and (not flow.is_free_by_default or any(map(_is_target, flow.roles.values())))
+
     def _get_vouched(self) -> Vouched:
         vouched: Vouched = getattr(self, "_vouched")  # noqa: B009  not a field: two policies with equal fields are equal
         return vouched
@@ -120,6 +117,10 @@ class FlowPolicy:
                     f"kind of reference that a tool declares.{did_you_mean(key, known)}",
                     field="directory",
                 )
+
+
+def _is_target(role: Role) -> bool:
+    return isinstance(role, Target)
 
 
 def _read_names(given: object, field_name: str) -> frozenset[str]:

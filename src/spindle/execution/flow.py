@@ -1,0 +1,155 @@
+"""Information flow of an executor: it judges calls by the ledger of their session, and adds their results to it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from spindle.calls import Err, Ok
+from spindle.errors import UsageError
+from spindle.execution.call_state import AdmittedCall, CallState
+from spindle.execution.cancellation import is_pause_due, pause
+from spindle.execution.results import HandlerResult
+from spindle.json_types import JsonObject
+from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
+from spindle.tools.registry import ToolRegistry
+from spindle.trust.flow.ledger import FlowLedger
+from spindle.trust.flow.policy import FlowCall, FlowDecision, FlowPolicy
+from spindle.trust.flow.sessions import FlowSessions
+from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
+
+Policy: TypeAlias = FlowPolicy | SinkPolicy
+_TAINTED: Final = "{tool!r} is a sink, and the session has read third-party content{source}"
+
+
+def choose_policy(flow: Policy | None, sinks: SinkPolicy | None, registry: ToolRegistry) -> Policy | None:
+    """Return the policy of an executor, checked against its tools.
+
+    Raises:
+        UsageError: Both are given.
+        InvalidTrustError: The policy names an unknown tool or role.
+    """
+    if flow is not None and sinks is not None:
+        raise UsageError("Pass flow=FlowPolicy(…) or sinks=SinkPolicy(…), not both.", field="flow")
+    if isinstance(flow, FlowPolicy):
+        flow.check(registry.all())
+    return flow or sinks
+
+
+def may_ask(policy: Policy | None, tool: Tool) -> bool:
+    """Return whether some call of a tool needs approval in a tainted session."""
+    if policy is None:
+        return False
+    if isinstance(policy, SinkPolicy):
+        return policy.is_dangerous(tool)
+    return policy.may_ask(tool)
+
+
+def describe_asking(policy: Policy | None, tool: Tool) -> str:
+    """Describe when a policy asks about a tool."""
+    if not may_ask(policy, tool):
+        return "never"
+    return "if tainted" if isinstance(policy, SinkPolicy) else "by values"
+
+
+class FlowGuard:
+    """Judges the calls of an executor by its policy, and keeps the ledgers of its sessions."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.sessions = FlowSessions()
+
+    def open(self, context: ToolContext) -> FlowLedger:
+        """Return the ledger of the session of a context, which from now on shares it."""
+        ledger = self.sessions.get(context.session_id)
+        context.flow.bind(ledger)
+        if context.tainted and not ledger.is_tainted:
+            ledger.taint()
+        return ledger
+
+    def judge(self, states: Sequence[AdmittedCall], context: ToolContext) -> None:
+        """Require approval for calls whose values neither the user nor the operator chose."""
+        ledger = context.flow.ledger
+        tainted = context.tainted or ledger.is_tainted
+        said = ledger.take_unrecorded_texts() if states else []
+        for state, decision in zip(states, self._decide(states, ledger, tainted=tainted), strict=True):
+            state.reasons += decision.reasons
+            state.needs_approval = state.needs_approval or decision.needs_approval
+            state.input_label = ledger.get_input_label(state.entry.tool.flow, state.arguments)
+            state.flow_facts = _describe(state, tainted=tainted, said=said)
+            said = []
+
+    def _decide(self, states: Sequence[AdmittedCall], ledger: FlowLedger, *, tainted: bool) -> "Sequence[FlowDecision]":
+        policy = self.policy
+        if isinstance(policy, FlowPolicy):
+            calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
+            return policy.judge(calls, ledger, tainted=tainted)
+        source = "" if ledger.tainted_by is None else f" ({ledger.tainted_by})"
+        asked = policy.judge([state.entry.tool for state in states], tainted=tainted)
+        return [
+            FlowDecision(is_asked, (_TAINTED.format(tool=state.entry.tool.name, source=source),) if is_asked else ())
+            for state, is_asked in zip(states, asked, strict=True)
+        ]
+
+    async def absorb(self, states: Sequence[CallState], context: ToolContext) -> None:
+        """Add the results of calls to the ledger, in steps that let other tasks run."""
+        if context.dry_run:
+            return
+        ledger = context.flow.ledger
+        for state in states:
+            for _ in _add_result(ledger, state):
+                if is_pause_due():
+                    await pause()
+
+    def absorb_now(self, states: Sequence[CallState], context: ToolContext) -> None:
+        """Add the results of calls to the ledger at once, where nothing may wait."""
+        for state in () if context.dry_run else states:
+            for _ in _add_result(context.flow.ledger, state):
+                pass
+
+
+def join_input_label(state: AdmittedCall, handled: HandlerResult) -> HandlerResult:
+    """Return a result with the label that its arguments leave it: what was not trusted does not become so."""
+    result, label = handled.result, state.input_label
+    if label is None or not isinstance(result, Ok):
+        return handled
+    joined = join(get_label(result), label)
+    return handled._replace(result=replace(result, label=joined, trusted=result.trusted and joined == "trusted"))
+
+
+def get_label(result: Ok) -> Label:
+    """Return the label of a result."""
+    return result.label or ("trusted" if result.trusted else UNKNOWN)
+
+
+def _add_result(ledger: FlowLedger, state: CallState) -> Iterator[None]:
+    handled, entry = state.handled, state.entry
+    if handled is None or entry is None or not isinstance(state, AdmittedCall):
+        return
+    result, tool = handled.result, entry.tool.flow
+    if isinstance(result, Err):
+        if is_tainting(state.outcome()):
+            yield from ledger.add_result_in_steps(tool, result.error, UNKNOWN, call_id=state.call.tool_call_id)
+        return
+    yield from ledger.add_result_in_steps(
+        tool,
+        result.value,
+        get_label(result),
+        call_id=state.call.tool_call_id,
+        args=state.arguments,
+        structured=result.structured,
+    )
+
+
+def _describe(state: AdmittedCall, *, tainted: bool, said: Sequence[str]) -> JsonObject:
+    """Describe a decision for the journal, with the user's words since the last one."""
+    facts: JsonObject = {"tainted": tainted}
+    if said:
+        facts["said"] = [state.ctx.redact(text) for text in said]
+    return facts
+
+
+def read_flow_facts(result: Mapping[str, object] | None) -> JsonObject:
+    """Return what the journal knows of a decision; nothing if no policy judged the call."""
+    facts = (result or {}).get("flow")
+    return dict(facts) if isinstance(facts, dict) else {}  # pyright: ignore[reportUnknownArgumentType]  JSON
