@@ -9,6 +9,8 @@ from time import perf_counter
 
 import anyio
 
+from benchmarks.agentdojo import __main__ as agentdojo
+from benchmarks.flow_tasks import report as flow_tasks
 from benchmarks.harness import Benchmark, Measurement, NotMeasured, measure
 from benchmarks.table import render, row, summary
 from benchmarks.tokens import render_table
@@ -65,6 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     print(f"\n{summary(measured)}")
     if not options.names:
         print(f"\n{render_table()}")
+        print(f"\n{flow_tasks.render_table(anyio.run(flow_tasks.measure_all))}\n", flush=True)
+        agentdojo.print_table()
     print(f"\ntook {(perf_counter() - began) / 60:.1f} minutes", file=sys.stderr)
     is_missed = any(isinstance(one, NotMeasured) or one.met is False for one in measured)
     return 1 if options.enforce and is_missed else 0

@@ -60,8 +60,10 @@ def measure(libraries: Sequence[str], cache: Path) -> Iterator[Line | Missing]:
             yield Missing(library, str(reason))
 
 
-def python_of(library: str, cache: Path) -> Path:
+def python_of(library: str, cache: Path, requirements: Path | None = None) -> Path:
     """The interpreter of the library's own environment, which is made if it is not there yet.
+
+    `requirements` lists what is installed, with hashes; without it, the newest version of the library is.
 
     Raises:
         NotMeasured: It cannot be made.
@@ -70,12 +72,14 @@ def python_of(library: str, cache: Path) -> Path:
         return Path(sys.executable)
     home = cache / library
     python, ready = home / "bin" / "python", home / ".ready"
-    if not ready.exists():
+    listed = "" if requirements is None else requirements.read_text(encoding="utf-8")
+    if not ready.exists() or ready.read_text(encoding="utf-8") != listed:
         shutil.rmtree(home, ignore_errors=True)
         uv = [sys.executable, "-m", "uv"]
+        wanted = [library] if requirements is None else ["--require-hashes", "--requirements", str(requirements)]
         _install([*uv, "venv", "--quiet", "--python", sys.executable, str(home)])
-        _install([*uv, "pip", "install", "--quiet", "--python", str(python), library])
-        ready.touch()
+        _install([*uv, "pip", "install", "--quiet", "--python", str(python), *wanted])
+        ready.write_text(listed, encoding="utf-8")
     return python
 
 

@@ -9,6 +9,7 @@ import anyio
 from spindle import cli, mcp
 from spindle.addresses import mask_password
 from spindle.cli.checks.check import Check
+from spindle.cli.checks.flow import check_declarations
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.errors import RunError, SpindleError
@@ -49,6 +50,7 @@ async def _check_servers(config: Config) -> list[Check]:
                 await servers.features.list_resource_templates()
             for status, spec in zip(servers.status(), specs, strict=True):
                 checks += [_check_status(status, spec), check_reach(spec, status.reach), *check_lock(status)]
+            checks += check_declarations(config, servers.registry, what="of servers")
     except SpindleError as error:
         checks.append(Check(_AREA, "servers", "failed", str(error)))
     return checks

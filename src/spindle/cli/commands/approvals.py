@@ -78,6 +78,7 @@ def show(id: Id, /, *, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG
     if approval.answered_at is not None:
         who = f" by {approval.answered_by}" if approval.answered_by else ""
         facts.append(f"answered {_format_time(approval.answered_at)}{who}")
+    facts += [f"why: {reason}" for reason in approval.reasons]
     if approval.caller is not None:
         facts.append(f"caller: {json_format.dumps(approval.caller, ensure_ascii=False)}")
     out.tree(f"{approval.id}  {approval.tool}", [(fact, ()) for fact in facts])
@@ -196,7 +197,7 @@ async def _open_office(config: Config) -> AsyncGenerator[TicketOffice]:
     if config.journal is None:
         raise config.error(("journal", "path"), "the journal is kept in memory, where no call can wait; set a path")
     async with build_journal(config) as journal:
-        office = open_office(TicketSettings(journal, read_state_key(config), ttl_seconds=1, sinks=None))
+        office = open_office(TicketSettings(journal, read_state_key(config), ttl_seconds=1, policy=None))
         if office is None:  # pragma: no cover - every journal of a configuration can keep approvals
             raise config.error(("journal", "path"), "this journal cannot keep approvals")
         yield office

@@ -23,6 +23,7 @@ from spindle.cli.config.schema import (
     ToolsSection,
     looks_like_secret,
 )
+from spindle.cli.config.schema_flow import FlowSection
 from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import OpenApiEntry, ServerEntry
 from spindle.cli.config.schema_types import ConfigSection
@@ -81,6 +82,7 @@ class Config:
     trust: TrustSection = field(default_factory=TrustSection.model_construct)
     lint: LintSection = field(default_factory=LintSection.model_construct)
     engine: EngineSection = field(default_factory=EngineSection.model_construct)
+    flow: FlowSection | None = None
     lock: Path | None = None
     """The lock file of the servers; `lock_is_named` if it must exist."""
     lock_is_named: bool = False
@@ -274,6 +276,7 @@ class _ConfigBuilder:
             trust=file.trust,
             lint=file.lint,
             engine=self._expand_engine(file.engine),
+            flow=file.flow,
         )
 
     def _expand_engine(self, section: EngineSection) -> EngineSection:

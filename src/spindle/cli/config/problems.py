@@ -175,10 +175,11 @@ def _keys_at(table: Sequence[str], schema: type[BaseModel]) -> list[str]:
 
 
 def _find_table(annotation: Any) -> Any:
-    """Return the member of a union that is a table of tables; any other annotation as it is."""
+    """Return the member of a union that is a table, a table of tables first; any other annotation as it is."""
     if get_origin(annotation) is Annotated:
         return _find_table(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
-        members = map(_find_table, get_args(annotation))
-        return next((member for member in members if get_origin(member) is dict), annotation)
+        members = [_find_table(member) for member in get_args(annotation)]
+        tables = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
+        return next((member for member in members if get_origin(member) is dict), [*tables, annotation][0])
     return annotation

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from spindle.cli.config.schema_flow import FlowSection
 from spindle.cli.config.schema_gateway import LintSection, ProfileEntry, ServerSection, TrustSection
 from spindle.cli.config.schema_servers import McpSection, OpenApiSection
 from spindle.cli.config.schema_types import (
@@ -201,6 +202,8 @@ class ConfigFile(ConfigSection):
     trust: TrustSection = Field(default_factory=TrustSection.model_construct)
     lint: LintSection = Field(default_factory=LintSection.model_construct)
     engine: EngineSection = Field(default_factory=EngineSection.model_construct)
+    flow: FlowSection | None = None
+    """Without it, values are not judged."""
 
     @field_validator("*", mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from spindle.cli.config.schema_flow import ProfileFlowSection
 from spindle.cli.config.schema_types import ConfigSection, Count, ObjectPath, Port, Seconds, Text, Texts
 
 
@@ -22,6 +23,8 @@ class ProfileEntry(ConfigSection):
     token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
     """The environment variable that holds this profile's bearer token."""
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
+    flow: ProfileFlowSection | None = None
+    """How `[flow]` is stricter for this profile."""
 
     @model_validator(mode="after")
     def _check_token(self) -> Self:

@@ -49,8 +49,11 @@ _TRAILING: Final = ".,;:!?'\"*_)]}"
 _SEPARATORS: Final = re.compile(r"[/\\:?#]")
 
 
-def find_identifiers(text: str) -> dict[str, None]:
-    """Return every identifier in a text, in the order of their kinds, each once."""
+def find_identifiers(text: str, *, with_numbers: bool = True) -> dict[str, None]:
+    """Return every identifier in a text, in the order of their kinds, each once.
+
+    Without numbers, only what leads somewhere is returned: links, hosts, addresses, codes.
+    """
     plain = reveal(text)
     found: dict[str, None] = {}
     for pattern in _choose_patterns(plain):
@@ -60,9 +63,9 @@ def find_identifiers(text: str) -> dict[str, None]:
                 found.setdefault(value)
     if "%" in plain or "\\" in plain:
         found.update(dict.fromkeys(token for token in plain.split(" ") if _ESCAPED.search(token)))
-    for value in found:  # its digits are judged with it
+    for value in found if with_numbers else ():  # its digits are judged with it
         plain = plain.replace(value, " | ")
-    digits = reveal_digits(plain)
+    digits = reveal_digits(plain) if with_numbers else ""
     if _DIGIT.search(digits):
         _find_numbers(_TIME.sub(" | ", digits), found)
     if not text.isascii() and _OVERRIDES.search(text) is not None:

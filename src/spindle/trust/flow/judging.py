@@ -8,7 +8,7 @@ from spindle.text import to_line, to_printable
 from spindle.trust.flow.disguises import reveal
 from spindle.trust.flow.identifiers import find_amounts, find_identifiers, find_phrases
 from spindle.trust.flow.ledger import FlowLedger, Source
-from spindle.trust.flow.naming import is_named, is_ordinary
+from spindle.trust.flow.naming import has_inflected, is_named, is_ordinary
 from spindle.trust.flow.references import PHRASE_WORDS
 from spindle.trust.flow.roles import MAX_LEAVES, Content, Free, Leaf, Ref, Role, Setting, Target, ToolFlow, to_text
 from spindle.trust.flow.said import Moment
@@ -21,6 +21,9 @@ _MAX_CONTENT_CHARS: Final = 50_000
 _MIN_TARGET_CHARS: Final = 2
 _DIGIT: Final = re.compile(r"\d")
 _EDGES: Final = ".,;:!?()[]{}<>\"'*-\u2013\u2014\u2022#"
+_SIGILS: Final = frozenset("@#")
+_NAME_WORD: Final = re.compile(r"[^\W\d_]+")
+_MIN_STEM_CHARS: Final = 4
 _PLAIN_NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
@@ -50,6 +53,8 @@ class Judge:
         self._tool, self._ledger, self._vouched, self._readers = tool, ledger, vouched, readers
         self._roles = [(leaf, tool.get_role(leaf)) for leaf in leaves]
         self._targets = [to_text(leaf.value) for leaf, role in self._roles if isinstance(role, Target)]
+        self._audience = [*self._targets, *(to_text(leaf.value) for leaf, role in self._roles if isinstance(role, Ref))]
+        """Who may read what the call sends: those it goes to, and those who see the record."""
 
     def find_reasons(self) -> list[str]:
         """Return why a person must approve the call; nothing if it may run."""
@@ -69,7 +74,30 @@ class Judge:
                 break
             reasons.update(dict.fromkeys(self._judge_leaf(leaf, role)))
             is_target_foreign |= isinstance(role, Target) and bool(reasons)
+        if not reasons and not self._is_meant(judged):
+            reasons[
+                f"the user said nothing about {_quote(tool.name)}, only words that are also values of this call"
+            ] = None
         return list(reasons)[:_MAX_REASONS]
+
+    def _is_meant(self, judged: Sequence[tuple[Leaf, Role]]) -> bool:
+        """Return whether the user can have meant this call.
+
+        A call that names only a record, or a word such as `off`, must have the user's words for what it does: else a
+        door that was to be locked can be unlocked.
+        """
+        if self._tool.read_only or not all(self._is_weak(leaf, role) for leaf, role in judged):
+            return True
+        words = [word for word in _NAME_WORD.findall(fold(self._tool.name)) if len(word) >= _MIN_STEM_CHARS]
+        return not words or any(has_inflected(word, self._ledger.user) for word in words)
+
+    def _is_weak(self, leaf: Leaf, role: Role) -> bool:
+        """Return whether a value can be in the user's words by chance: a record, a switch, or one word."""
+        if isinstance(role, Ref):
+            return not self._ledger.has_made(role.kind, to_text(leaf.value))
+        if not isinstance(role, Setting) or not isinstance(leaf.value, (str, bool)):
+            return False
+        return isinstance(leaf.value, bool) or leaf.value.strip().isalpha()
 
     def _judge_leaf(self, leaf: Leaf, role: Role) -> Iterator[str]:
         if isinstance(role, Target):
@@ -82,7 +110,7 @@ class Judge:
         text = to_text(leaf.value)
         if self._vouched.has("target", text):
             return
-        if len(text.strip()) < _MIN_TARGET_CHARS or self._ledger.find_vouched(text) is None:
+        if len(text.strip()) < _MIN_TARGET_CHARS or not self._is_vouched(text):
             yield f"{leaf.name} {_quote(text)} {self._describe_origin(text)}"
         elif is_ordinary(text) and not self._is_marked(text, leaf.name):
             yield f"{leaf.name} {_quote(text)} is an ordinary word or a small number, which does not say who is meant"
@@ -116,7 +144,7 @@ class Judge:
             return ledger.said.has_number(value)
         if _PLAIN_NUMBER.fullmatch(text):
             return ledger.said.has_number(text)
-        if ledger.user.find(text) is not None:
+        if ledger.is_said(text) or (text.isalpha() and has_inflected(fold(text), ledger.user)):
             return True
         moment = Moment.read(value)
         return moment is not None and ledger.said.has_moment(moment, self._collect_moments())
@@ -132,14 +160,23 @@ class Judge:
             return
         if self._vouched.has("content", text):
             return
-        if len(text) <= MAX_VALUE_CHARS and ledger.find_vouched(text) is not None:
+        if len(text) <= MAX_VALUE_CHARS and ledger.is_said(text):
             return
-        foreign = [each for each in find_identifiers(text) if not self._is_vouched_identifier(each)]
+        # Without an audience nobody else reads it: only what leads somewhere matters.
+        found = find_identifiers(text, with_numbers=bool(self._audience))
+        foreign = [each for each in found if not self._is_vouched(each)]
         for each in foreign[:_MAX_REASONS]:
             yield f"{leaf.name} contains {_quote(each)}, which {self._describe_origin(each)}"
-        if foreign or not self._targets or self._has_trusted_words(text):
+        if foreign or not self._audience:
             return
-        unnamed = [each for each in self._targets if ledger.user.find(each) is None]
+        # That a value is trusted says who wrote it, not who may read it.
+        taken = next((each for each in found if not self._is_known_to_audience(each)), None)
+        if taken is not None:
+            yield f"{leaf.name} contains {_quote(taken)}, which the user did not say and a tool returned"
+            return
+        if self._has_trusted_words(text):
+            return
+        unnamed = [each for each in self._targets if not ledger.is_said(each) and not ledger.has_looked_up(each)]
         if unnamed:
             yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of somebody else"
             return
@@ -159,8 +196,21 @@ class Judge:
                 return False
         return True
 
-    def _is_vouched_identifier(self, value: str) -> bool:
-        return self._vouched.has("target", value) or self._ledger.find_vouched(value) is not None
+    def _is_vouched(self, value: str) -> bool:
+        """Return whether the operator, the user or a trusted result vouches for an address, an account or a name."""
+        ledger = self._ledger
+        if self._vouched.has("target", value) or ledger.find_vouched(value) is not None:
+            return True
+        # People say `bob` for `@bob`, and write phone numbers in groups.
+        is_handle = value[:1] in _SIGILS and ledger.find_vouched(value[1:]) is not None
+        return is_handle or ledger.said.has_account(value)
+
+    def _is_known_to_audience(self, value: str) -> bool:
+        """Return whether the user said an identifier or looked it up, or the operator vouches for it."""
+        ledger = self._ledger
+        if self._vouched.has("target", value) or self._vouched.has("content", value) or ledger.said.has_account(value):
+            return True
+        return ledger.is_said(value) or ledger.is_said(value.lstrip("@#")) or ledger.has_looked_up(value)
 
     def _find_private(self, leaf: Leaf, text: str) -> Iterator[str]:
         """Yield why a text without foreign identifiers carries values of a private source to one who is no reader."""
@@ -202,8 +252,9 @@ class Judge:
         allowed = self._readers.get(source.tool, ())
         if "*" in allowed:
             return None
-        keys = {to_key(reader) for reader in allowed}
-        return next((target for target in self._targets if to_key(target) not in keys), None)
+        # Whoever can see a record may read what was read of it.
+        keys = {to_key(reader) for reader in (*allowed, *source.about)}
+        return next((each for each in self._audience if to_key(each) not in keys), None)
 
     def _is_default(self, leaf: Leaf) -> bool:
         name = leaf.path[0]

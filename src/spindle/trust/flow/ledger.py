@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
@@ -11,6 +12,7 @@ from spindle.trust.flow.references import CallToRecall, Reference, References
 from spindle.trust.flow.roles import Leaf, Produces, ToolFlow, to_text
 from spindle.trust.flow.said import Said
 from spindle.trust.flow.text_index import Needle, TextIndex
+from spindle.trust.flow.tokens import MAX_VALUE_CHARS
 from spindle.trust.labels import UNKNOWN, Label, is_label, join
 
 SourceKind: TypeAlias = Literal["user", "result", "argument", "earlier"]
@@ -26,6 +28,7 @@ MAX_CALLS: Final = 20_000
 """How many calls are known by id; the result of a reader of another one is as foreign as the session."""
 _MAX_KINDS: Final = 200
 _MIN_CARRYING_DIGITS: Final = 4
+_MAX_ABOUT: Final = 8
 _THIRD_PARTY: Final = frozenset[Label]({"third-party-public", "third-party-private"})
 
 
@@ -43,6 +46,8 @@ class Source:
     """Whether only its beginning is in the ledger."""
     is_computed: bool = False
     """Whether the model chose numbers for the call, of which numbers in the result may be made."""
+    about: tuple[str, ...] = ()
+    """The values of the call's arguments: the record that was read, the person who was looked up."""
 
     def __str__(self) -> str:
         if self.kind == "user":
@@ -203,7 +208,13 @@ class FlowLedger:
         kept = text[:MAX_RESULT_CHARS]
         is_computed = label == "trusted" and self.label != "trusted" and self._has_unsaid_number(tool, args or {})
         source = self._build_source(
-            "result", label, call_id, tool.name, is_partial=len(kept) < len(text), is_computed=is_computed
+            "result",
+            label,
+            call_id,
+            tool.name,
+            is_partial=len(kept) < len(text),
+            is_computed=is_computed,
+            about=tuple(islice(_find_short_texts(tool.get_leaves(args or {})), _MAX_ABOUT)),
         )
         self._note_label(call_id, label)
         if tool.produces is not None and structured is not None:
@@ -253,12 +264,22 @@ class FlowLedger:
         if needle is None:
             return None
         said = self.user.find(needle)
-        if said is not None or not self.trusted:
-            return said
-        for source in self.trusted.search(needle):
+        return said if said is not None else next(self._search_trusted(text, needle), None)
+
+    def has_looked_up(self, text: str) -> bool:
+        """Return whether a value stands in a trusted result about something that the user said, such as a contact."""
+        needle = Needle.build(text)
+        sources = () if needle is None else self._search_trusted(text, needle)
+        return any(source.about and all(map(self.is_said, source.about)) for source in sources)
+
+    def is_said(self, text: str) -> bool:
+        """Return whether a value stands in the user's words."""
+        return self.user.find(text) is not None
+
+    def _search_trusted(self, text: str, needle: Needle) -> Iterator[Source]:
+        for source in self.trusted.search(needle) if self.trusted else ():
             if not self.echoes.has(text, source.order) and not (source.is_computed and _is_number(text)):
-                return source
-        return None
+                yield source
 
     def has_word(self, word: str) -> bool:
         """Return whether a word, given in small letters, is one of the user or of a trusted result."""
@@ -356,9 +377,10 @@ class FlowLedger:
         *,
         is_partial: bool = False,
         is_computed: bool = False,
+        about: tuple[str, ...] = (),
     ) -> Source:
         self._order += 1
-        return Source(self._order, kind, label, call_id, tool, is_partial, is_computed)
+        return Source(self._order, kind, label, call_id, tool, is_partial, is_computed, about)
 
 
 def _carries(leaf: Leaf) -> bool:
@@ -366,6 +388,13 @@ def _carries(leaf: Leaf) -> bool:
     if isinstance(leaf.value, str):
         return True
     return not isinstance(leaf.value, bool) and len(to_text(leaf.value)) >= _MIN_CARRYING_DIGITS
+
+
+def _find_short_texts(leaves: Iterable[Leaf]) -> Iterator[str]:
+    for leaf in leaves:
+        text = to_text(leaf.value)
+        if len(text) <= MAX_VALUE_CHARS:
+            yield text
 
 
 def _is_number(text: str) -> bool:

@@ -32,6 +32,7 @@ _ORDINARY: Final = frozenset(
     yesterday you your yours
     """.split()  # noqa: SIM905  a list would take a line for each word
 )
+_ENDINGS: Final = ("ed", "d", "ing", "s", "es", "e", "ation")
 _BEFORE_NAMES: Final = ("to", "with", "for", "from", "and", "or", "invite", "ask", "tell", "email", "message", "by")
 
 
@@ -59,12 +60,19 @@ def is_ordinary(text: str) -> bool:
     return all(word in _ORDINARY for word in words)
 
 
+def has_inflected(word: str, user: Searchable) -> bool:
+    """Return whether the user said a word, given in small letters, in some form: `close` for `closed`."""
+    stems = {word, *(word.removesuffix(ending) for ending in _ENDINGS if len(word) - len(ending) >= _MIN_CHARS)}
+    return any(user.has_word(f"{stem}{ending}") for stem in stems for ending in ("", "e", *_ENDINGS))
+
+
 def _mark(text: str, nouns: Collection[str]) -> Iterator[str]:
     for opening, closing in ('""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u00ab\u00bb", "\u201e\u201c"):
         yield f"{opening}{text}{closing}"
     yield from (f"#{text}", f"@{text}", f"id {text}", f"id: {text}", f"id={text}", f"number {text}", f"no. {text}")
     for noun in nouns:
-        yield from (f"{noun} {text}", f"{text} {noun}", f"{noun}: {text}", f"{noun} #{text}")
+        for word in (noun, noun.capitalize()):  # what has digits is compared with its case
+            yield from (f"{word} {text}", f"{text} {word}", f"{word}: {text}", f"{word} #{text}")
 
 
 def _is_person(user: Searchable, text: str) -> bool:

@@ -5,7 +5,7 @@ are understood; what is not understood counts as not said, so a person is asked.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -30,8 +30,16 @@ _TIMES: Final = (
     re.compile(r"(?<![\d:.])(?P<hour>[0-2]?\d):(?P<minute>[0-5]\d)(?::[0-5]\d)?\s*(?P<half>[ap]\.?m\b)?(?![\d:]*\d)"),
     re.compile(r"(?<![\d:.])(?P<hour>1?\d)\s*(?P<half>[ap]\.?m)\b"),
     re.compile(r"(?<![\d:.])(?P<hour>[0-2]?\d)\s*(?:o'?clock|h\b|uhr\b)"),
-    re.compile(r"\bat\s+(?P<hour>[0-2]?\d)(?=\s*(?:[,.;]|$|or\b|on\b|for\b|and\b|with\b|to\b))"),
+    re.compile(r"\b(?:at|from|until|till|to|and)\s+(?P<hour>[0-2]?\d)\.(?P<minute>[0-5]\d)(?![\d.]*\d)"),
+    re.compile(
+        r"\b(?:at|from|until|till)\s+(?P<open>[0-2]?\d)(?=\s*(?:[,.;]|$|or\b|on\b|for\b|and\b|with\b|to\b|until\b))"
+    ),
 )
+_DAYS_AHEAD: Final = {"today": 0, "tonight": 0, "tomorrow": 1}
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_ACCOUNT: Final = re.compile(r"(?<!\w)[+(]?[a-z]{0,4}\d[a-z\d]*(?:[ ().-]{1,2}[a-z\d]*\d[a-z\d]*)*(?!\w)")
+_ACCOUNT_TEXT: Final = re.compile(r"[+(]?[A-Za-z0-9][A-Za-z0-9 ().-]*")
+_MIN_ACCOUNT_DIGITS: Final = 7
 _WORD_TIMES: Final = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
 _SMALL: Final = (
     *"zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split(" "),  # noqa: SIM905  a list would take a line for each word
@@ -109,6 +117,10 @@ class Said:
     """Minutes."""
     negated: set[str] = field(default_factory=set[str])
     """Words after a negation."""
+    accounts: set[str] = field(default_factory=set[str])
+    """Account and phone numbers without the spaces and marks between their groups."""
+    today: Callable[[], date] = date.today
+    """The day on which a text is said."""
 
     def add(self, text: str) -> None:
         """Understand a text, in which every run of white space is one space."""
@@ -120,12 +132,32 @@ class Said:
             _extend(self.dates, map(_read_date, pattern.finditer(folded)))
             left = pattern.sub(" | ", left)
         for pattern in _TIMES:
-            _extend(self.times, map(_read_time, pattern.finditer(left)))
+            for match in pattern.finditer(left):
+                _extend(self.times, _read_times(match))
             left = pattern.sub(" | ", left)
         _extend(self.durations, map(_read_duration, _DURATION.finditer(folded)))
         # The digits of a date or a time are no amount.
         _extend(self.numbers, _read_numbers(_HYPHEN.sub(" ", left).split()))
         _extend(self.times, (_WORD_TIMES[word] for word in words if word in _WORD_TIMES))
+        _extend(self.dates, self._find_days(words))
+        groups = (_strip_marks(match[0]) for match in _ACCOUNT.finditer(fold(text)))
+        _extend(self.accounts, (each for each in groups if sum(map(str.isdigit, each)) >= _MIN_ACCOUNT_DIGITS))
+
+    def _find_days(self, words: list[str]) -> Iterator[SaidDate]:
+        """Iterate over the days that words such as `tomorrow` and `Friday` mean on the day on which they are said."""
+        today = self.today()
+        for place, word in enumerate(words):
+            if word in _DAYS_AHEAD:
+                yield _to_said_date(today + timedelta(days=_DAYS_AHEAD[word]))
+            elif word in _WEEKDAYS:
+                ahead = (_WEEKDAYS.index(word) - today.weekday() - 1) % 7 + 1
+                is_next = place > 0 and words[place - 1] == "next"
+                for days in (ahead, ahead + 7) if is_next else (ahead,):
+                    yield _to_said_date(today + timedelta(days=days))
+
+    def has_account(self, text: str) -> bool:
+        """Return whether an account or phone number was said, with whatever marks between its groups."""
+        return _ACCOUNT_TEXT.fullmatch(text) is not None and _strip_marks(fold(text)) in self.accounts
 
     def has_number(self, number: "float | str") -> bool:
         """Return whether a number was said."""
@@ -234,14 +266,27 @@ def _find_month(name: str) -> int:
     return next(number for number, full in enumerate(_MONTHS, start=1) if full.startswith(name[:3]))
 
 
-def _read_time(match: "re.Match[str]") -> tuple[int, int] | None:
+def _read_times(match: "re.Match[str]") -> Iterator[tuple[int, int]]:
+    """Iterate over the times that a person may mean: `at 3` is in the night or in the afternoon."""
     parts = match.groupdict()
-    hour, minute, half = int(parts["hour"]), int(parts.get("minute") or 0), parts.get("half")
+    half, is_open = parts.get("half"), parts.get("open") is not None
+    hour, minute = int(parts.get("open") or parts["hour"]), int(parts.get("minute") or 0)
     if half is not None:
         if not 1 <= hour <= 12:
-            return None
+            return
         hour = hour % 12 + (12 if half.startswith("p") else 0)
-    return (hour, minute) if hour < 24 and minute < 60 else None
+    if hour < 24 and minute < 60:
+        yield hour, minute
+        if is_open and 1 <= hour < 12:
+            yield hour + 12, minute
+
+
+def _to_said_date(day: date) -> SaidDate:
+    return SaidDate(day.year, day.month, day.day)
+
+
+def _strip_marks(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 def _read_duration(match: "re.Match[str]") -> int:

@@ -25,6 +25,7 @@ _JOINERS: Final = frozenset("@.-_/:+%#&=~?$*\\|^") | _APOSTROPHES
 """Characters that make one token of what stands on both sides of them."""
 _CLOSERS: Final = frozenset(".:?!*_") | _APOSTROPHES
 """Joiners that end a sentence or a quotation if nothing follows them."""
+_MAX_CLOSERS: Final = 4
 _SCHEMES: Final = ("https://", "http://")
 
 
@@ -126,7 +127,13 @@ def _is_open_after(text: str, end: int) -> bool:
         return end + 2 >= len(text) or not _is_joining(text[end + 2])
     if not _is_joiner(after):
         return True
-    return after in _CLOSERS and not _is_joining(following)
+    if after not in _CLOSERS:
+        return False
+    # Several marks may close a sentence that ends with a quotation: 'bob@x.com'.
+    for character in text[end + 1 : end + 1 + _MAX_CLOSERS]:
+        if character not in _CLOSERS:
+            return not _is_joining(character)
+    return end + 1 + _MAX_CLOSERS >= len(text)
 
 
 def _is_joining(character: str) -> bool:
