@@ -165,7 +165,9 @@ def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
     ("commands", "unneeded"),
     [
         ([["--version"]], {"rich", "cyclopts", "pydantic", "anyio"}),
-        ([["list"], ["list", "--json"], ["call", "calculate", "expression=1"]], set[str]()),
+        pytest.param(  # tests/house/test_startup.py starts these two
+            [["list"], ["list", "--json"], ["call", "calculate", "expression=1"]], set[str](), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_starting_imports_nothing_that_is_not_needed(

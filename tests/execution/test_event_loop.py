@@ -161,7 +161,12 @@ async def test_large_results_that_are_not_valid_text_do_not_hold_up_the_loop(val
 
 
 @pytest.mark.parametrize(
-    "name", ["list_rows", pytest.param("list_rows_in_a_thread", marks=pytest.mark.slow), "give_model", "read_text"]
+    "name",
+    [
+        "list_rows",
+        "read_text",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("list_rows_in_a_thread", "give_model")),
+    ],
 )
 @pytest.mark.parametrize("has_journal", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_large_results_do_not_hold_up_the_loop(name: str, has_journal: bool) -> None:
@@ -221,7 +226,7 @@ async def test_json_queries_and_hard_patterns_do_not_hold_up_the_loop() -> None:
         assert not await holds_up_the_loop(work)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", [pytest.param("memory", marks=pytest.mark.slow), "sqlite"])
 async def test_reading_the_journal_does_not_hold_up_the_loop(kind: str, tmp_path: Path) -> None:
     journal = Journal.memory() if kind == "memory" else Journal.sqlite(tmp_path / "journal.sqlite")
     for n in range(10):

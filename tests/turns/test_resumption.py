@@ -378,8 +378,8 @@ async def test_a_resumed_turn_that_is_killed_is_resumed_again(anyio_backend: str
     check(ended, tmp_path, died_in={"4"} if "model" not in die_at else set())
 
 
-@pytest.mark.one_loop
-@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 8])
 async def test_a_turn_that_is_killed_at_any_instant_repeats_no_effect(
     anyio_backend: str, tmp_path: Path, kills: int
 ) -> None:
