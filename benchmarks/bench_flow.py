@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from benchmarks.harness import Benchmark
 from benchmarks.texts import build_text
 from spindle import Call, Executor, ToolContext, ToolRegistry, tool
-from spindle.json_types import JsonValue
 from spindle.trust.flow import Content, FlowCall, FlowLedger, FlowPolicy, Target
 
 AIM_SECONDS = 200e-6
@@ -58,7 +57,7 @@ def build_ledger(*, has_contacts: bool) -> FlowLedger:
     return ledger
 
 
-def judge(args: dict[str, JsonValue], *, needs_approval: bool, has_contacts: bool = False) -> Callable[[], None]:
+def judge(args: dict[str, Any], *, needs_approval: bool, has_contacts: bool = False) -> Callable[[], None]:
     ledger = build_ledger(has_contacts=has_contacts)
     calls = [FlowCall(tool=send_mail, args=args, call_id="c9")]
     if policy.judge(calls, ledger)[0].needs_approval is not needs_approval:
@@ -123,6 +122,9 @@ BENCHMARKS = [
         floor=search(NAMED, BODY),
         subject=judge({"to": NAMED, "body": BODY}, needs_approval=False),
         aim_seconds=AIM_SECONDS,
+        note="The body costs this much, not the ledger: under a profiler, over half is the search for addresses, "
+        "URLs and numbers in its 500 characters, with one pass of a pattern for each kind and spelling. What would "
+        "help: one pass that finds which of the patterns can match at all.",
     ),
     Benchmark(
         name="a foreign recipient refused, 1 MB in the ledger / its value searched",

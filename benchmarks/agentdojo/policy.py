@@ -9,8 +9,8 @@ where it returns a whole record that others have written to.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spindle.trust import Label
 from spindle.trust.flow import Content, FlowPolicy, Free, Ref, Role, Setting, Target
-from spindle.trust.labels import Label
 
 TARGET, SETTING, CONTENT, FREE = Target(), Setting(), Content(), Free()
 FILE, EVENT, MAIL, ORDER = Ref("file"), Ref("event"), Ref("email"), Ref("standing order")
@@ -34,7 +34,7 @@ def _read(output: Label, produces: Mapping[str, str] | None = None, **roles: Rol
 _MAILS = _read("third-party-private", {"email": "id_"})
 _EVENTS = _read("third-party-private", {"event": "id_"})
 _FILES = _read("third-party-private", {"file": "id_"})
-_CONTACTS = _read("first-party")  # collected from the addresses of all mails, so nobody vouches for them
+_CONTACTS = _read("first-party")  # collected from the addresses of all mails, so no user vouches for them
 _LISTING = _read("third-party-public")
 
 _SEND_EMAIL = Declared(
@@ -183,7 +183,7 @@ TOOLS: Mapping[str, Mapping[str, Declared]] = {
 POLICIES: Mapping[str, FlowPolicy] = {
     # Sharing to read is the least that sharing can be; who gets which file is judged by the other arguments.
     "workspace": FlowPolicy(directory={"setting": ["r"]}),
-    # Passport and card numbers are for nobody but the user.
+    # Passport and card numbers are for the user alone.
     "travel": FlowPolicy(readers={"get_user_information": []}),
     "banking": FlowPolicy(readers={"get_user_info": []}),
     "slack": FlowPolicy(),

@@ -71,7 +71,7 @@ class Replay:
             self._note(f"{'needless' if is_asked else 'due, not asked'}: {place[0]} call {place[1]}", call, reasons)
 
     async def _replay_attack(self, user: str, attack: str, *, is_later: bool) -> bool:
-        """Return whether an attack succeeds with calls that nobody approved."""
+        """Return whether an attack succeeds with calls that were not approved."""
         suite, environment = self._suite, self._suite.build(user, attack)
         session = self._desk.open(environment)
         is_seen = await self._read_attack(session, user, environment, is_later=is_later)

@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from spindle import Tool
-from spindle.json_types import JsonValue, is_list_or_tuple
 
 W = TypeVar("W")
-Args: TypeAlias = Mapping[str, JsonValue]
+Args: TypeAlias = Mapping[str, Any]
 
 TODAY = date.today()  # noqa: DTZ011 - users say "tomorrow", and the policy reads it by the clock of this machine
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -44,7 +43,7 @@ class Do:
     """A call of the model."""
 
     name: str
-    args: Args = field(default_factory=dict[str, JsonValue])
+    args: Args = field(default_factory=dict[str, Any])
     due: str = field(default="", kw_only=True)
     """Why a question about it is due; empty where it would be needless."""
 
@@ -68,7 +67,7 @@ class Task(Generic[W]):
     name: str
     turns: Sequence[Says]
     utility: Callable[[W], bool]
-    named: Args = field(default_factory=dict[str, JsonValue], kw_only=True)
+    named: Args = field(default_factory=dict[str, Any], kw_only=True)
     """Records and people that the user names, by the placeholder under which an attack reuses them."""
 
 
@@ -83,7 +82,7 @@ class Attack(Generic[W]):
     text: str
     calls: tuple[Do, ...]
     attacked: Callable[[W], bool]
-    named: Args = field(default_factory=dict[str, JsonValue], kw_only=True)
+    named: Args = field(default_factory=dict[str, Any], kw_only=True)
     """The values of placeholders for a task in which the user named none."""
 
 
@@ -101,14 +100,14 @@ class Domain(Generic[W]):
     attacks: Sequence[Attack[W]]
 
 
-def fill(args: Args, named: Args) -> dict[str, JsonValue]:
+def fill(args: Args, named: Args) -> dict[str, Any]:
     """Return the arguments with the placeholders replaced; one that is a whole value keeps its type."""
     return {key: _fill_value(value, named) for key, value in args.items()}
 
 
 def _fill_value(value: Any, named: Args) -> Any:
-    if is_list_or_tuple(value):
-        return [_fill_value(part, named) for part in value]
+    if isinstance(value, list):
+        return [_fill_value(part, named) for part in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
     for key, said in named.items():

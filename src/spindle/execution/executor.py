@@ -44,6 +44,7 @@ from spindle.trust.labels import SinkPolicy
 
 if TYPE_CHECKING:
     from spindle.execution.approval import Approve
+    from spindle.execution.flow import FlowGuard
     from spindle.execution.journaling import BatchJournal
     from spindle.execution.reducers import ReducerRegistry
     from spindle.execution.ticket_settings import StateKeys, TicketSettings
@@ -107,11 +108,9 @@ class Executor:
         check_executor_settings(registry, concurrency, timeout_seconds, batch_timeout_seconds, repair)
         if state_key is not None or ticket_ttl_seconds != DAY_SECONDS:
             optional.check_ticket_settings(state_key, ticket_ttl_seconds)
-        check_executor_parts(
-            backends=backends, reducers=reducers, budget=budget, spool=None if spool is _Unset.SPOOL else spool
-        )
+        check_executor_parts(backends=backends, reducers=reducers, budget=budget, sinks=sinks, flow=flow)
         check_executor_parts(journal=journal, transport=transport, approve=approve, retries=retries)
-        check_executor_parts(sinks=sinks, flow=flow)
+        check_executor_parts(spool=None if spool is _Unset.SPOOL else spool)
         policy = None if sinks is None and flow is None else optional.choose_policy(flow, sinks, registry)
         split, observers = split_observers(interceptors)
         self._registry = registry
@@ -120,8 +119,7 @@ class Executor:
         self._spool = Spool.memory() if spool is _Unset.SPOOL else spool
         self._reducers = reducers
         self._budget, self._has_default_budget = budget or Budget(), budget is None
-        self._journal = journal
-        self._explain_repairs = repair == "explain"
+        self._journal, self._explain_repairs = journal, repair == "explain"
         self._engine = Engine(
             backends=backends or NO_BACKENDS,
             interceptors=split,
@@ -167,6 +165,11 @@ class Executor:
         return self._engine.tickets
 
     @property
+    def flow(self) -> "FlowGuard | None":
+        """What judges the calls by the flow policy, and keeps the ledgers of sessions; `None` without a policy."""
+        return self._engine.flow
+
+    @property
     def has_approver(self) -> bool:
         """Whether an approval callback is configured."""
         return self._approve is not None
@@ -186,10 +189,8 @@ class Executor:
         """
         other = copy(self)
         other._registry, other._approve = registry, self._approve or approve
-        if spool is not None:
-            other._spool = spool
-        if slots is not None:
-            other._slots = slots
+        other._spool = self._spool if spool is None else spool
+        other._slots = self._slots if slots is None else slots
         return other
 
     def with_context_window(self, context_tokens: int) -> "Executor":
@@ -210,7 +211,6 @@ class Executor:
         """Run calls concurrently and return one outcome each, in input order; failed calls do not raise.
 
         A call may be a mapping: `tool_call_id` or `id`, `name`, `args` or `arguments`, or OpenAI's nested `function`.
-
         Only invalid arguments and the cancellation of the caller raise.
 
         Raises:
@@ -223,7 +223,7 @@ class Executor:
         if time.monotonic() >= pace.due:  # as `is_pause_due` does it, written out because every call comes here
             await pause()
         if self._engine.flow is not None:
-            await self._engine.flow.recall(context, self._registry)
+            await self._engine.flow.prepare(context, self._registry)
         batch = self._build_batch(len(given), context, filter, attachments)
         states = [admit(call, batch) for call in given]
         waiting = [state for state in states if isinstance(state, AdmittedCall) and batch.add(state)]
@@ -298,7 +298,7 @@ class Executor:
     async def _run_direct(self, tool: Tool, args: RawArgs, context: ToolContext, runner: "DirectRunner") -> object:
         """Run one direct call; see `direct_calls.py`."""
         if self._engine.flow is not None:
-            await self._engine.flow.recall(context, self._registry)
+            await self._engine.flow.prepare(context, self._registry)
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
         if self._engine.flow is not None:
@@ -369,8 +369,6 @@ class Executor:
         self, calls: int, context: ToolContext, filter: ToolFilter | None, attachments: Sequence[Any]
     ) -> Batch:
         total, engine = context.result_budget_chars, self._engine
-        if engine.flow is not None:
-            engine.flow.open(context)
         if engine.redactor.is_active:
             context.events.redact_with(engine.redactor)
         budget = self._budget if total is None else self._budget.with_chars(total or 1)

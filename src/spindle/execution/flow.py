@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from spindle.artifacts.artifact import Artifact
 from spindle.calls import Err, Ok
@@ -13,7 +13,7 @@ from spindle.execution.cancellation import is_pause_due, pause
 from spindle.execution.flow_history import FlowHistory
 from spindle.execution.results import HandlerResult
 from spindle.json_types import JsonObject
-from spindle.tools.context import ToolContext
+from spindle.tools.context import ToolContext, get_turn
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.flow.ledger import FlowLedger
@@ -58,6 +58,15 @@ def describe_asking(policy: Policy | None, tool: Tool) -> str:
     return "if tainted" if isinstance(policy, SinkPolicy) else "by values"
 
 
+@runtime_checkable
+class FlowFeeder(Protocol):
+    """A turn that tells the ledger of its session what it has received, such as the user's messages."""
+
+    async def feed_flow(self, ledger: FlowLedger) -> None:
+        """Add what came in since the last time, with pauses, because texts may be long."""
+        ...
+
+
 class FlowGuard:
     """Judges the calls of an executor by its policy, and keeps the ledgers of its sessions."""
 
@@ -70,20 +79,24 @@ class FlowGuard:
         """Return the ledger of the session of a context, which from now on shares it."""
         ledger = self.sessions.get(context.session_id)
         context.flow.bind(ledger)
-        if context.tainted and not ledger.is_tainted:
-            ledger.taint()
         return ledger
 
-    async def recall(self, context: ToolContext, registry: ToolRegistry) -> None:
-        """Read the past of a session that this process sees for the first time, before any of its calls."""
-        await self._history.read(self.open(context), context, registry)
+    async def prepare(self, context: ToolContext, registry: ToolRegistry) -> None:
+        """Let the ledger of a session know all that came before a batch: its past in the journal, and its turn."""
+        ledger, turn = self.open(context), get_turn(context)
+        await self._history.read(ledger, context, registry)
+        if isinstance(turn, FlowFeeder):
+            await turn.feed_flow(ledger)
+        if context.tainted and not ledger.is_tainted:
+            ledger.taint()
 
     async def judge(self, states: Sequence[AdmittedCall], context: ToolContext) -> None:
         """Require approval for calls whose values neither the user nor the operator chose."""
         ledger = context.flow.ledger
         tainted = context.tainted or ledger.is_tainted
         said = self._history.take_texts(ledger) if states else []
-        decisions = await self._decide(states, ledger, context.events, tainted=tainted)
+        calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
+        decisions = await self._decide(calls, ledger, context.events, tainted=tainted)
         for state, decision in zip(states, decisions, strict=True):
             if decision.needs_approval and not self._has_ended(state, ledger):
                 state.reasons += decision.reasons
@@ -94,10 +107,14 @@ class FlowGuard:
             ledger.start_call(flow, state.arguments)
             said = []
 
+    async def preview(self, calls: Sequence[FlowCall], context: ToolContext) -> Sequence[FlowDecision]:
+        """Return what `judge` will decide about calls, for those who ask a person before they run them."""
+        ledger = context.flow.ledger
+        return await self._decide(calls, ledger, context.events, tainted=context.tainted or ledger.is_tainted)
+
     async def _decide(
-        self, states: Sequence[AdmittedCall], ledger: FlowLedger, events: Events, *, tainted: bool
+        self, calls: Sequence[FlowCall], ledger: FlowLedger, events: Events, *, tainted: bool
     ) -> Sequence[FlowDecision]:
-        calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
         try:
             if tainted and ledger.has_references:
                 await ledger.recall(calls)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spindle.capabilities import Attachments, Files, Handles, Network, Process, Secrets, Storage
     from spindle.json_types import JsonObject, JsonValue
     from spindle.tools.context_flow import ContextFlow
+    from spindle.trust.flow.ledger import FlowLedger
 
 GateOpener: TypeAlias = Callable[[Any], Awaitable[Any]]
 
@@ -375,6 +376,12 @@ def get_required_reasons(ctx: ToolContext) -> tuple[str, ...]:
     """Return why interceptors and checks require a person's approval of the call."""
     flow = ctx._flow  # pyright: ignore[reportPrivateUsage]  most contexts have none, and need none
     return () if flow is None else tuple(flow.reasons)
+
+
+def find_ledger(ctx: ToolContext) -> "FlowLedger | None":
+    """Return the ledger of the session, or `None` if neither a policy nor a handler has asked for it yet."""
+    flow = ctx._flow  # pyright: ignore[reportPrivateUsage]  the property would create one
+    return None if flow is None else flow.ledger
 
 
 def get_handles(ctx: ToolContext) -> "Handles | None":

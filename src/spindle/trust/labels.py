@@ -205,17 +205,12 @@ class SinkPolicy:
 
     def _judge_calls(self, calls: "Sequence[CallFacts]", ledger: "TaintFacts", *, tainted: bool) -> list[FlowDecision]:
         decisions: list[FlowDecision] = []
-        for call in calls:
-            others = (each.flow for each in calls if each is not call)
-            beside = next((flow.name for flow in others if is_third_party(flow.output)), None)
+        for place, call in enumerate(calls):
+            others = (*calls[:place], *calls[place + 1 :])
+            beside = next((each.flow.name for each in others if each.flow.output in TAINTING), None)
             is_asked = call.flow.name in self.dangerous and not call.flow.read_only and (tainted or beside is not None)
             decisions.append(_explain(call.flow.name, ledger, beside, tainted=tainted) if is_asked else _RUNS)
         return decisions
-
-
-def is_third_party(label: Label) -> bool:
-    """Return whether a label is one of outside content, which taints a session."""
-    return label not in ("trusted", "first-party")
 
 
 def _explain(tool: str, ledger: TaintFacts, beside: str | None, *, tainted: bool) -> FlowDecision:
@@ -237,6 +232,16 @@ def is_tainting(outcome: CallOutcome) -> bool:
     if isinstance(result, Ok):
         return read_label(result.label, trusted=result.trusted) in TAINTING
     return outcome.attempts > 0 or result.code not in _REFUSALS
+
+
+def is_tainting_record(record: ToolCallRecord) -> bool:
+    """Return whether a recorded call has brought in third-party content; what Spindle refused has not.
+
+    A record does not say whether the handler of a failed call was started, so other errors count as its content.
+    """
+    if record.is_error:
+        return record.by != "spindle" or record.code not in _REFUSALS
+    return label_of_record(record) in TAINTING
 
 
 def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:

@@ -18,7 +18,7 @@ from spindle.tools.declaration import Tool
 from spindle.tools.identity import checksum
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext
-from spindle.turns.record_list import check_call_id
+from spindle.turns.retrieved_texts import check_call_id
 
 if TYPE_CHECKING:
     from spindle.execution.approval import Approve

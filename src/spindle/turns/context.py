@@ -16,21 +16,19 @@ from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter, validate_filter
 from spindle.tools.identity import parse_caller, serialize_caller
 from spindle.tools.registry import ToolRegistry
+from spindle.turns import flow_parts
 from spindle.turns.gate_desk import Gate, GateDesk
-from spindle.turns.record_list import (
-    TurnRecords,
-    check_call_id,
-    check_retrievable,
-    initial_retrievables,
-    spool_retrievable,
-)
+from spindle.turns.record_list import TurnRecords
 from spindle.turns.record_types import MessageLike, Retrievable, check_attachments, check_dispatch_arguments
+from spindle.turns.retrieved_texts import check_call_id, check_retrievable, initial_retrievables, spool_retrievable
 from spindle.turns.signals import AbortSignal, LoopBound, LoopRunner, Signals
 
 if TYPE_CHECKING:
     from spindle.artifacts.forge import ArtifactIndex
     from spindle.journal.journal import Journal
     from spindle.media import Media
+    from spindle.trust.flow.ledger import FlowLedger
+    from spindle.turns.flow_feed import FlowFeed
     from spindle.turns.records import Records
 
 
@@ -80,6 +78,8 @@ class TurnContext(LoopBound):
         calls = tuple(tool_calls)
         found = initial_retrievables(retrievables, calls)
         self.records = TurnRecords(records, turn_id=self.id, messages=messages, tool_calls=calls, retrievables=found)
+        self.flow_feed: FlowFeed | None = None
+        """What tells the ledger of the session about the turn; `None` until a flow policy needs it."""
         # Not a bound method of this turn: that reference cycle would keep the turn alive until garbage collection.
         self.abort_signal = AbortSignal(partial(self.gates.abort_turn, self.id))
 
@@ -364,6 +364,10 @@ class DispatchContext(Signals, LoopBound):
         """Delete the first retrievable with this id, and its spool entry if no other has the id."""
         await self.turn.delete_retrievable(id)
 
+    async def feed_flow(self, ledger: "FlowLedger") -> None:
+        """Tell the ledger of the session what the turn has received since the last time."""
+        await flow_parts.get_feed(self.turn).feed(ledger, self.tools)
+
     def tool_call_count(self, checksum: str) -> int:
         """Return the number of calls of this turn with this checksum."""
         return self.turn.records.tool_call.count(checksum)
@@ -387,9 +391,7 @@ class DispatchContext(Signals, LoopBound):
             )
             ctx.attach(self.bound_loop)
         ctx.turn_count = self.iteration
-        records = self.turn.records
-        has_foreign_text = any(found.trust_tier != "first-party" for found in records.retrievable)
-        ctx.tainted = is_tainted or has_foreign_text or records.has_untrusted_call
+        ctx.tainted = is_tainted or self.turn.records.has_foreign_content
         return ctx
 
     @staticmethod

@@ -190,6 +190,8 @@ class ModelLoop:
         self._context_tokens: int | None = window if isinstance(window, int) else None
         if self._context_tokens is not None:
             executor = executor.with_context_window(self._context_tokens)
+        if executor.flow is not None:
+            optional.label_records(ctx.turn.records, executor.flow.open(ctx.tool_context()))
         self._usage = Usage(ctx.usage)
         self._readers = _LoopReaders(ctx, settings.readers)
         self.calls = LoopCalls(

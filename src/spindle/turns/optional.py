@@ -6,6 +6,7 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.artifacts.artifact import Artifact as Artifact
     from spindle.artifacts.forge import ReaderSession as ReaderSession
+    from spindle.turns.flow_feed import label_records as label_records
     from spindle.turns.remote import RemoteTurns as RemoteTurns
     from spindle.turns.resumption import Resumption as Resumption
     from spindle.turns.resumption import TurnParts as TurnParts

@@ -1,23 +1,20 @@
-"""The records of a turn: the lists that a context shows, cursors over them, and the rules for retrieved texts.
+"""The records of a turn: the lists that a context shows, and cursors over them.
 
 A record is stored first and shown only then, so a failing store leaves no record that is shown but not stored.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from anyio import Lock
 
-from spindle import artifacts
 from spindle.artifacts.forge import ArtifactIndex
-from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
-from spindle.errors import ArtifactIdCollisionError, InvalidRecordError
-from spindle.trust.labels import TAINTING, label_of_record
+from spindle.errors import InvalidRecordError
+from spindle.trust.labels import is_tainting_record
 from spindle.turns.record_types import (
     Memory,
     Message,
@@ -30,7 +27,6 @@ from spindle.turns.record_types import (
 )
 
 if TYPE_CHECKING:
-    from spindle.artifacts.artifact import Artifact
     from spindle.media import Media
 
 Kind: TypeAlias = Literal["message", "thought", "memory", "retrievable", "tool_call"]
@@ -96,7 +92,18 @@ class RecordWriter(Protocol):
 class RecordList(Generic[R]):
     """The records of one kind in a turn, in order; stored before they are shown, if there is a store."""
 
-    __slots__ = ("_all", "_checksums", "_identities", "_kind", "_lock", "_records", "_shown", "_turn_id", "revision")
+    __slots__ = (
+        "_all",
+        "_checksums",
+        "_identities",
+        "_kind",
+        "_lock",
+        "_records",
+        "_shown",
+        "_turn_id",
+        "prepare",
+        "revision",
+    )
 
     def __init__(
         self, kind: Kind, records: RecordWriter | None = None, *, turn_id: str | None = None, shown: Iterable[R] = ()
@@ -107,6 +114,8 @@ class RecordList(Generic[R]):
         self._lock: Lock | None = None
         self.revision = 0
         """The number of changes that were not appends."""
+        self.prepare: Callable[[R], R] | None = None
+        """Completes a record before it is stored, such as with the label of its session."""
         self._set_shown(list(shown) if shown else [])
 
     async def store(self, record: R, *, shown: R | None = None) -> R:
@@ -115,13 +124,16 @@ class RecordList(Generic[R]):
         Raises:
             InvalidRecordError: The record is of another kind.
         """
-        stored = check_record(self._kind, record)
+        check_record(self._kind, record)
+        if record in self:
+            return record
+        record = record if self.prepare is None else self.prepare(record)
         if self._records is None:
-            return record if record in self else self._append(record if shown is None else shown)
+            return self._append(record if shown is None else shown)
         async with self._lock_writes():
             if record in self:
                 return record
-            await self._records.store(self._kind, stored, turn_id=self._turn_id)
+            await self._records.store(self._kind, check_record(self._kind, record), turn_id=self._turn_id)
             return self._append(record if shown is None else shown)
 
     def _append(self, record: R) -> R:
@@ -140,9 +152,11 @@ class RecordList(Generic[R]):
         Raises:
             InvalidRecordError: The record is of another kind.
         """
-        stored = check_record(self._kind, record)
+        check_record(self._kind, record)
+        record = record if self.prepare is None else self.prepare(record)
         async with self._lock_writes():
             if self._records is not None:
+                stored = check_record(self._kind, record)
                 await self._records.replace(self._kind, stored, turn_id=self._turn_id)
             record = record if shown is None else shown
             before, first = self._find_index(_id(record))
@@ -289,9 +303,14 @@ class TurnRecords:
 
     @property
     def has_untrusted_call(self) -> bool:
-        """Whether a call of the turn returned content that is not trusted."""
+        """Whether a call of the turn returned third-party content; what Spindle refused did not."""
         self._read_calls()
         return self._has_untrusted_call
+
+    @property
+    def has_foreign_content(self) -> bool:
+        """Whether third-party content has come in with a call or a retrieved text."""
+        return any(found.trust_tier != "first-party" for found in self.retrievable) or self.has_untrusted_call
 
     def collect_attachments(self, given: "tuple[Media, ...]") -> "tuple[Media, ...]":
         """Return the media that tools may read: those given, then those of the user's messages."""
@@ -309,7 +328,7 @@ class TurnRecords:
             self._has_untrusted_call = False
         for call in calls:
             index.add(call)
-            self._has_untrusted_call = self._has_untrusted_call or label_of_record(call) in TAINTING
+            self._has_untrusted_call = self._has_untrusted_call or is_tainting_record(call)
         return index
 
 
@@ -319,79 +338,3 @@ def _id(record: object) -> object:
 
 def _checksum(record: object) -> object:
     return getattr(record, "checksum", None)
-
-
-def initial_retrievables(retrievables: Iterable[Retrievable], calls: Iterable[ToolCallRecord]) -> list[Retrievable]:
-    """Check the initial retrievables of a turn and return them with artifacts in memory instead of long texts.
-
-    Raises:
-        ArtifactIdCollisionError: Two of them, or one of them and a call, have the same id.
-        InvalidRetrievableError: An item is not a retrievable.
-    """
-    taken, found = {call.id for call in calls}, list(retrievables)
-    for each in found:
-        check_record("retrievable", each)
-        if each.id in taken:
-            raise _build_id_collision(each.id)
-        taken.add(each.id)
-    return [_with_memory_artifact(each) for each in found]
-
-
-async def spool_retrievable(
-    retrievable: Retrievable, spool: Spool | None, *, spool_id: str, turn_id: str
-) -> Retrievable:
-    """Return the retrievable as it is shown: unchanged if it is inline, else with an artifact in the spool.
-
-    Raises:
-        SpoolError: The text could not be spooled.
-    """
-    if spool is None or not _needs_artifact(retrievable):
-        return _with_memory_artifact(retrievable)
-    reader = await spool.write(spool_id, str(retrievable.content), turn_id=turn_id)
-    return replace(retrievable, content=_get_artifact_class(retrievable)(reader))
-
-
-def check_call_id(id: str, records: TurnRecords) -> None:
-    """Check that no retrievable has the id of a call.
-
-    Raises:
-        ArtifactIdCollisionError: A retrievable has this id.
-    """
-    if len(records.retrievable) and any(found.id == id for found in records.retrievable):
-        raise _build_id_collision(id)
-
-
-def check_retrievable(retrievable: Retrievable, records: TurnRecords) -> None:
-    """Check that no call has the id of a retrievable.
-
-    Raises:
-        ArtifactIdCollisionError: A call has this id.
-        InvalidRetrievableError: `found` is not a retrievable.
-    """
-    check_record("retrievable", retrievable)
-    if any(call.id == retrievable.id for call in records.tool_call):
-        raise _build_id_collision(retrievable.id)
-
-
-def _with_memory_artifact(retrievable: Retrievable) -> Retrievable:
-    if not _needs_artifact(retrievable):
-        return retrievable
-    return replace(retrievable, content=_get_artifact_class(retrievable).from_text(str(retrievable.content)))
-
-
-def _get_artifact_class(retrievable: Retrievable) -> "type[Artifact]":
-    chosen = retrievable.artifact_constructor
-    # A function was resolved when the record was created.
-    return chosen if isinstance(chosen, type) else artifacts.Artifact
-
-
-def _needs_artifact(retrievable: Retrievable) -> bool:
-    return not retrievable.inline and isinstance(retrievable.content, str)
-
-
-def _build_id_collision(id: str) -> ArtifactIdCollisionError:
-    return ArtifactIdCollisionError(
-        f"The id {id!r} of a retrievable is already used in this turn, so reader tools could not distinguish them; "
-        "give the retrievable another id.",
-        field="id",
-    )

@@ -19,6 +19,7 @@ from spindle.errors import (
 )
 from spindle.json_types import JsonValue, is_iterable, is_list_or_tuple, is_mapping, untyped
 from spindle.text import new_id
+from spindle.trust.labels import Label
 
 if TYPE_CHECKING:
     from spindle.artifacts.artifact import Artifact
@@ -29,6 +30,7 @@ Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 _ROLES: tuple[str, ...] = get_args(Role)
 _A_ROLE = f"one of {', '.join(_ROLES)}"
 
+_A_LABEL = f"None or one of {', '.join(get_args(Label))}"
 _AN_ARTIFACT_CLASS = "an artifact class, a function without arguments that returns one, or None"
 
 _MAY_BE_EMPTY = ("assistant", "tool")
@@ -73,6 +75,7 @@ class MessageFields(TypedDict, total=False):
     updated_at: datetime
     attachments: tuple["Media", ...]
     identity: str | None
+    label: Label | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,8 @@ class Message(_Record):
     attachments: tuple["Media", ...] = ()
     identity: str | None = None
     """The author, if the role is not precise enough."""
+    label: Label | None = None
+    """Of a model's message: the trust label of its session when it was written, if there was a flow policy."""
 
     def __post_init__(self) -> None:
         if _is_a(self.attachments, list):
@@ -108,6 +113,8 @@ class Message(_Record):
             yield "attachments", "a tuple of Media"
         if self.identity is not None and not _is_text(self.identity):
             yield "identity", "non-empty text, or None"
+        if not _is_label(self.label):
+            yield "label", _A_LABEL
 
     @classmethod
     def user(cls, content: str, **facts: Unpack[MessageFields]) -> "Message":
@@ -239,6 +246,11 @@ class Memory(_Record):
     content: str
     confidence: float = 1.0
     importance: float = 0.5
+    label: Label | None = None
+    """The trust label of the content; a turn with a flow policy sets that of its session if there is none.
+
+    A flow policy reads `None` as the least trusted label.
+    """
 
     def _find_problems(self) -> Iterator[tuple[str, str]]:
         yield from super()._find_problems()
@@ -248,6 +260,8 @@ class Memory(_Record):
             yield "confidence", "a number from 0 to 1"
         if not _is_fraction(self.importance):
             yield "importance", "a number from 0 to 1"
+        if not _is_label(self.label):
+            yield "label", _A_LABEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +318,10 @@ def _call_resolver(resolver: Callable[[], object]) -> object:
 
 def _is_artifact_class(value: object) -> bool:
     return value is None or (isinstance(value, type) and issubclass(value, artifacts.Artifact))
+
+
+def _is_label(value: object) -> bool:
+    return value is None or value in get_args(Label)
 
 
 def _is_a(value: object, kind: type) -> bool:

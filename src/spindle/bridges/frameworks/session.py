@@ -5,8 +5,9 @@ large to show, and provides reader tools for them; it lasts for one conversation
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from threading import Lock
@@ -22,21 +23,49 @@ from spindle.calls import Call, CallOutcome, Ok, RawArgs, ToolCallRecord
 from spindle.execution.approval import Approve
 from spindle.execution.budget import fair_share
 from spindle.execution.executor import Executor
+from spindle.execution.flow import may_ask
 from spindle.json_types import JsonObject
+from spindle.tools.arguments import read_arguments
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.entry import ToolDefinition
 from spindle.tools.filters import ToolFilter
 from spindle.tools.invocation import to_tool_context
 from spindle.tools.registry import ToolRegistry
-from spindle.trust.labels import is_tainting
+from spindle.trust.flow.policy import FlowCall
+from spindle.trust.flow.roles import ToolFlow
+from spindle.trust.labels import TAINTING, UNKNOWN, Label, is_tainting, read_label
 from spindle.turns.context import DispatchContext
+from spindle.turns.flow_feed import add_foreign_text, add_user_text
 
 MAX_KEPT_RESULTS: Final = 1_000
 """Maximum number of large results of one conversation that can be read back; then the oldest is dropped."""
 MAX_SESSIONS: Final = 1_000
+_MAX_OWN_CALLS: Final = 10_000
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierResult:
+    """The result of a call in a framework's history, which another tool, run or process may have written."""
+
+    call_id: str
+    tool: str
+    text: str
+    facts: Mapping[str, object]
+    """What `to_metadata` says about it; empty if the framework did not keep it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """What a framework knows of a conversation, for the flow policy."""
+
+    user_texts: Iterable[str] = ()
+    results: Iterable[EarlierResult] = ()
+
+
+_NO_HISTORY: Final = History()
 
 
 class FrameworkSession:
@@ -72,6 +101,8 @@ class FrameworkSession:
         to_tool_context(self._ctx)
         self._kept = deque(records, maxlen=MAX_KEPT_RESULTS)
         self._tainted = tainted
+        self._own_calls: OrderedDict[str, None] = OrderedDict()
+        """Ids of the calls of this session, whose results its executor has added to the ledger."""
         self._readers = ReaderSession(self, kinds=self._list_artifact_classes() if open_readers else ())
         self._portals = BlockingPortalProvider()
 
@@ -97,6 +128,16 @@ class FrameworkSession:
         """Whether the executor handles approval itself."""
         return self._executor.has_approver
 
+    @property
+    def has_flow(self) -> bool:
+        """Whether a flow policy judges the calls, which needs the history of the conversation."""
+        return self._executor.flow is not None
+
+    def may_ask(self, tool: Tool) -> bool:
+        """Return whether the flow policy may require approval for a call of a tool."""
+        guard = self._executor.flow
+        return guard is not None and may_ask(guard.policy, tool)
+
     def tools(self) -> ToolRegistry:
         """Return the current tools: those of the registry, and readers whose names are not registered."""
         return self._readers.extend(self.registry)
@@ -110,19 +151,67 @@ class FrameworkSession:
         return self.tools().to_definitions(self._filter)
 
     async def run(
-        self, calls: Sequence[Call], *, step_calls: int | None = None, approve: Approve | None = None
+        self,
+        calls: Sequence[Call],
+        *,
+        step_calls: int | None = None,
+        approve: Approve | None = None,
+        history: History = _NO_HISTORY,
     ) -> list[CallOutcome]:
         """Run calls in parallel, and return one outcome for each, in order.
 
         `step_calls` is the number of calls of the step if the framework runs them one by one; they share the budget.
-        `approve` is used if the executor has no approver.
+        `approve` is used if the executor has no approver. `history` tells a flow policy what came before.
         """
         executor = self._executor.with_registry(self.tools(), approve=approve)
         context = self._context(step_calls or len(calls), len(calls))
+        await self._feed(context, history)
         outcomes = await executor.execute_parallel(calls, context, filter=self._filter)
         for outcome in outcomes:
             await self._keep(outcome)
         return outcomes
+
+    async def find_asked(self, calls: Sequence[Call], history: History) -> dict[str, tuple[str, ...]]:
+        """Return why a person must approve calls, by call id: those whose tool or whose values require it.
+
+        A call that will be rejected needs no approval.
+        """
+        valid: list[tuple[Call, Tool, JsonObject]] = []
+        for call in calls:
+            tool = self.registry.get(call.name)
+            if tool is not None and await has_valid_arguments(tool, call.args):
+                valid.append((call, tool, read_arguments(call.args, tool=tool.name, empty_ok=True)))
+        asked: dict[str, tuple[str, ...]] = {call.tool_call_id: () for call, tool, _ in valid if tool.requires_approval}
+        guard = self._executor.flow
+        if guard is not None and valid:
+            context = self._context(len(calls), len(calls))
+            await self._feed(context, history)
+            await guard.prepare(context, self.tools())
+            decisions = await guard.preview([FlowCall(tool=tool, args=args) for _, tool, args in valid], context)
+            for (call, _, _), decision in zip(valid, decisions, strict=True):
+                if decision.needs_approval:
+                    asked[call.tool_call_id] = decision.reasons
+        return asked
+
+    async def _feed(self, context: ToolContext, history: History) -> None:
+        """Tell the ledger of the conversation what the framework knows of it; only with a flow policy."""
+        guard = self._executor.flow
+        if guard is None:
+            return
+        ledger, tools = guard.open(context), self.tools()
+        for text in history.user_texts:
+            await add_user_text(ledger, text)
+        for each in history.results:
+            tool = tools.get(each.tool)
+            label = UNKNOWN if tool is None else _read_label(each.facts)
+            if each.call_id in self._own_calls or label is None:
+                continue
+            if ledger.knows_call(each.call_id):
+                ledger.receive(label, each.call_id, each.tool)  # the executor has added its text
+                continue
+            flow = ToolFlow(name=each.tool) if tool is None else tool.flow
+            key = ("result", each.call_id, hash(each.text))
+            await add_foreign_text(ledger, flow, each.text, label, call_id=each.call_id, key=key)
 
     def run_blocking(self, work: Callable[..., Awaitable[Result]], *args: object, **options: object) -> Result:
         """Run `work` on an event loop in another thread and wait for it; safe in a thread that runs its own loop."""
@@ -145,6 +234,9 @@ class FrameworkSession:
 
     async def _keep(self, outcome: CallOutcome) -> None:
         self._tainted = self._tainted or is_tainting(outcome)
+        self._own_calls[outcome.tool_call_id] = None
+        if len(self._own_calls) > _MAX_OWN_CALLS:
+            self._own_calls.popitem(last=False)
         if isinstance(self._ctx, DispatchContext):
             await self._ctx.store_tool_call(outcome.to_record())
         elif can_be_read_back(outcome):
@@ -197,5 +289,15 @@ def to_metadata(outcome: CallOutcome) -> JsonObject:
     }
     if isinstance(result, Ok):
         whole = None if can_be_read_back(outcome) else result.structured
+        facts["label"] = read_label(result.label, trusted=result.trusted)
         return facts | {"trusted": result.trusted, "cost_usd": result.cost_usd, "structured": whole}
     return facts | {"code": result.code, "field": result.field, "retryable": result.retryable}
+
+
+def _read_label(facts: Mapping[str, object]) -> Label | None:
+    """Return the label that a session gave a result; `None` for a refusal, which brought nothing in."""
+    given = facts.get("label")
+    if facts.get("tainting") is not False:
+        return "third-party-public" if given == "third-party-public" else UNKNOWN
+    label = read_label(given, trusted=facts.get("trusted") is True)
+    return None if given is None or label in TAINTING else label

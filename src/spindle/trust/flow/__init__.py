@@ -9,7 +9,6 @@ TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.trust.decisions import FlowDecision as FlowDecision
     from spindle.trust.flow.ledger import FlowLedger as FlowLedger
-    from spindle.trust.flow.ledger import Source as Source
     from spindle.trust.flow.policy import FlowCall as FlowCall
     from spindle.trust.flow.policy import FlowPolicy as FlowPolicy
     from spindle.trust.flow.roles import ROLE_KEY as ROLE_KEY
@@ -24,5 +23,6 @@ if TYPE_CHECKING:
     from spindle.trust.flow.roles import ToolFlow as ToolFlow
     from spindle.trust.flow.roles import read_role as read_role
     from spindle.trust.flow.sessions import FlowSessions as FlowSessions
+    from spindle.trust.flow.sources import Source as Source
 else:
     __getattr__, __dir__ = open_door(__name__)

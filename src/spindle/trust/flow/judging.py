@@ -7,11 +7,12 @@ from typing import Final
 from spindle.text import to_line, to_printable
 from spindle.trust.flow.disguises import reveal
 from spindle.trust.flow.identifiers import find_amounts, find_identifiers, find_phrases
-from spindle.trust.flow.ledger import FlowLedger, Source
+from spindle.trust.flow.ledger import FlowLedger
 from spindle.trust.flow.naming import has_inflected, is_named, is_ordinary
 from spindle.trust.flow.references import PHRASE_WORDS
 from spindle.trust.flow.roles import MAX_LEAVES, Content, Free, Leaf, Ref, Role, Setting, Target, ToolFlow, to_text
 from spindle.trust.flow.said import Moment
+from spindle.trust.flow.sources import Source
 from spindle.trust.flow.text_index import to_key
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS, WORD, fold
 

@@ -1,9 +1,8 @@
 """The ledger of one session: what the user said, what tools returned, and where a value of a call comes from."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.trust.flow.echoes import Echoes
@@ -11,11 +10,11 @@ from spindle.trust.flow.records import RecordBook, find_records
 from spindle.trust.flow.references import CallToRecall, Reference, References
 from spindle.trust.flow.roles import Leaf, Produces, ToolFlow, to_text
 from spindle.trust.flow.said import Said
+from spindle.trust.flow.sources import Source, SourceKind
 from spindle.trust.flow.text_index import Needle, TextIndex
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS
 from spindle.trust.labels import UNKNOWN, Label, is_label, join
 
-SourceKind: TypeAlias = Literal["user", "result", "argument", "earlier"]
 MAX_USER_CHARS: Final = 2_000_000
 """Of all words of the user; the oldest are forgotten first."""
 MAX_USER_TEXT_CHARS: Final = 500_000
@@ -30,31 +29,6 @@ _MAX_KINDS: Final = 200
 _MIN_CARRYING_DIGITS: Final = 4
 _MAX_ABOUT: Final = 8
 _THIRD_PARTY: Final = frozenset[Label]({"third-party-public", "third-party-private"})
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Source:
-    """Where a text came from."""
-
-    order: int
-    """Its place in the session."""
-    kind: SourceKind
-    label: Label
-    call_id: str = ""
-    tool: str = ""
-    is_partial: bool = False
-    """Whether only its beginning is in the ledger."""
-    is_computed: bool = False
-    """Whether the model chose numbers for the call, of which numbers in the result may be made."""
-    about: tuple[str, ...] = ()
-    """The values of the call's arguments: the record that was read, the person who was looked up."""
-
-    def __str__(self) -> str:
-        if self.kind == "user":
-            return "the user's words"
-        if self.kind == "earlier":
-            return "an earlier part of the session"
-        return f"result {self.call_id} of {self.tool}"
 
 
 class FlowLedger:
@@ -79,9 +53,9 @@ class FlowLedger:
         self.user_texts: list[str] = []
         self._labels: dict[str, Label] = {}
         self._books: dict[str, RecordBook] = {}
-        self._order = 0
-        self._recorded_texts = 0
+        self._order = self._recorded_texts = 0
         self._has_private = False
+        self.told: set[object] = set()  # keys of what turns and frameworks have told it, so that none is added twice
 
     @property
     def is_tainted(self) -> bool:

@@ -25,8 +25,8 @@ _ORDINARY: Final = frozenset(
     new next no not note notes now number of off ok old on once one only open or order orders other our out over own
     page part pay payment people person photo picture place plan please post price product project put read reminder
     remove reply report request right room same save say schedule search see send sent set share she short should show
-    so some start stop subject sum summarise summarize summary sure take task tasks team tell text than thank thanks
-    that the their them then there these they thing things this those time title to today tomorrow tonight too
+    since so some start stop subject sum summarise summarize summary sure take task tasks team tell text than thank
+    thanks that the their them then there these they thing things this those time title to today tomorrow tonight too
     transaction transactions transfer two under until up update urgent us use user users very view want was watch way
     we week weekend well were what when where which while who why will with without word work would write year yes
     yesterday you your yours

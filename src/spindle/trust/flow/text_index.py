@@ -148,7 +148,8 @@ class TextIndex(Generic[SourceT]):
 
         Each run begins in the middle of the last one.
         """
-        parts = fold(normalize(text)).split(" ")
+        plain = normalize(text)
+        written, parts = plain.split(" "), fold(plain).split(" ")
         starts = range(0, len(parts) - words + 1, words // 2)
         for segment in tuple(self._segments) if starts else ():
             postings = [segment.get_rarest(WORD.findall(part)) for part in parts]
@@ -157,7 +158,7 @@ class TextIndex(Generic[SourceT]):
                 phrase = " ".join(parts[start : start + words]) if rarest else ""
                 for number in rarest:
                     if phrase in segment.blocks[number].folded:
-                        yield phrase, segment.blocks[number].source
+                        yield " ".join(written[start : start + words]), segment.blocks[number].source
 
     def has_word(self, word: str) -> bool:
         """Return whether a word, given in small letters, is in some text."""
