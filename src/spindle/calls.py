@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import field as dataclass_field  # `Err` has a field of that name
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from jiter import from_json
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 NO_NAME: Final = "(no name)"
 """The tool in the record of a call that came without a name."""
+
+Label: TypeAlias = Literal["trusted", "first-party", "third-party-public", "third-party-private"]
+"""Instructions in `trusted` content may be followed. `first-party` is the application's own data; the third-party
+labels are for outside content, public or private. All labels but the first are also the trust tiers of `Media`."""
+
+LABELS: Final[tuple[Label, ...]] = get_args(Label)
+"""From most to least trusted."""
 
 
 @runtime_checkable
@@ -102,6 +109,8 @@ class ToolCallRecord:
     """The arguments as the model sent them, redacted, if they could not be read; `args` is then empty."""
     media: "tuple[Media, ...]" = ()
     """Media beside a text that is kept as an artifact; media alone, or beside a text that is shown, are `results`."""
+    label: Label | None = None
+    """The trust label of the results; `None` for errors, and in records of earlier versions."""
 
     def __post_init__(self) -> None:
         wrong = [name for name in ("id", "tool", "checksum") if not _is_text(getattr(self, name))]
@@ -110,6 +119,7 @@ class ToolCallRecord:
         times = ("created_at", "updated_at", "completed_at")
         wrong += [name for name in times if not isinstance(getattr(self, name), datetime)]
         wrong += [name for name in ("code", "by", "raw_args") if not _is_text_or_none(getattr(self, name))]
+        wrong += ["label"] if self.label not in (None, *LABELS) else []
         media = tuple(self.media) if is_list_or_tuple(untyped(self.media)) else (None,)
         wrong += ["media"] if any(_kind(each) != "media" for each in media) else []
         args, results = _args(self.args), _results(self.results)
@@ -141,7 +151,7 @@ class ToolCallRecord:
         if isinstance(result, Err):
             facts |= {"is_error": True, "code": result.code, "by": result.by}
             return cls(**facts, results=result.error, inline=True)
-        facts |= {"is_error": False, "trusted": result.trusted}
+        facts |= {"is_error": False, "trusted": result.trusted, "label": result.label}
         if result.artifact is not None:
             return cls(**facts, results=result.artifact, shown=result.value, media=tuple(result.media))
         if result.media:
@@ -239,6 +249,8 @@ class Ok:
     """Always true; `result.ok is True` narrows `Ok | Err` to `Ok`."""
     wire: Mapping[str, JsonValue] | None = dataclass_field(default=None, kw_only=True, compare=False, repr=False)
     """What an MCP server sent beyond text and media, for MCP clients: its content blocks and its `_meta`."""
+    label: Label | None = dataclass_field(default=None, kw_only=True, compare=False, repr=False)
+    """The trust label, set by the executor; a handler can lower it below its tool's, but not raise it."""
 
 
 @dataclass(frozen=True, slots=True)

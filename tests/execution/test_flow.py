@@ -131,8 +131,8 @@ async def test_first_party_data_neither_taints_nor_vouches(build: Build) -> None
     executor, approver = build()
     ctx = ToolContext("a")
     await run(executor, ctx, "read_settings")
-    assert (await run(executor, ctx, "send_mail", to="anyone@else.example")).ok
     assert not ctx.tainted
+    assert (await run(executor, ctx, "send_mail", to="anyone@else.example")).ok
     await run(executor, ctx, "fetch_page")
     assert not (await run(executor, ctx, "send_mail", to="old@corp.example")).ok
     assert len(approver.asked) == 1
@@ -143,7 +143,7 @@ async def test_a_trusted_echo_does_not_launder(build: Build) -> None:
     ctx = ToolContext("a")
     await run(executor, ctx, "fetch_page")
     echoed = await run(executor, ctx, "echo", text="mallory@evil.example")
-    assert isinstance(echoed, Ok) and not echoed.trusted and echoed.label == "third-party-private"
+    assert isinstance(echoed, Ok) and not echoed.trusted and echoed.label == "third-party-public"
     assert not (await run(executor, ctx, "send_mail", to="mallory@evil.example")).ok
     assert len(approver.asked) == 1
 

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from spindle import CallOutcome, Err, Ok, Tool
 from spindle.errors import InvalidTrustError
 from spindle.media import Media, TrustTier
-from spindle.trust.labels import Label, SinkPolicy, derived_trust, is_tainting, join, label_of, media_label
+from spindle.trust.labels import (
+    Label,
+    SinkPolicy,
+    derived_trust,
+    is_tainting,
+    join,
+    label_of,
+    label_of_record,
+    media_label,
+    read_label,
+)
 
 LABELS: tuple[Label, ...] = get_args(Label)
 SOME = st.sampled_from(LABELS)
@@ -196,3 +206,71 @@ def test_untrusted_results_and_the_errors_of_handlers_taint_a_turn() -> None:
 def test_trusted_results_and_refusals_do_not_taint_it() -> None:
     assert not is_tainting(outcome(Ok("x", trusted=True), attempts=1))
     assert not is_tainting(outcome(Err("denied", "x"), attempts=0))
+
+
+def outcome_of(result: Ok | Err, attempts: int = 1) -> CallOutcome:
+    return CallOutcome("c1", "read", "sum", result, attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (Ok("x", label="first-party"), False),
+        (Ok("x", label="third-party-public"), True),
+        (Ok("x", label="third-party-private"), True),
+        (Ok("x", trusted=True, label="trusted"), False),
+        (Ok("x", trusted=True), False),
+        (Ok("x"), True),
+        (Ok("x", label="trusted"), True),
+        (Ok("x", trusted=True, label="third-party-public"), True),
+    ],
+)
+def test_a_result_taints_by_its_label(result: Ok, expected: bool) -> None:
+    assert is_tainting(outcome_of(result)) is expected
+
+
+@given(SOME, st.booleans(), st.booleans())
+def test_the_label_of_a_result_is_never_above_its_own(label: Label, trusted: bool, tool_trusted: bool) -> None:
+    found = label_of(Ok("x", trusted=trusted, label=label), tool_trusted=tool_trusted)
+
+    assert join(found, label) == found
+    assert found != "trusted" or (trusted and tool_trusted)
+
+
+@pytest.mark.parametrize(
+    ("given_label", "trusted", "expected"),
+    [
+        (None, True, "trusted"),
+        (None, False, "third-party-private"),
+        ("first-party", False, "first-party"),
+        ("trusted", True, "trusted"),
+        ("trusted", False, "third-party-private"),
+        ("third-party-public", True, "third-party-public"),
+        ("Trusted", True, "third-party-private"),
+        (["trusted"], True, "third-party-private"),
+    ],
+)
+def test_a_label_that_was_kept_is_read_strictly(given_label: object, trusted: bool, expected: str) -> None:
+    assert read_label(given_label, trusted=trusted) == expected
+
+
+def test_a_record_keeps_the_label_of_its_result() -> None:
+    kept = outcome_of(Ok("x", label="first-party")).to_record()
+    failed = outcome_of(Err("execution_failed", "no")).to_record()
+
+    assert (kept.label, label_of_record(kept)) == ("first-party", "first-party")
+    assert (failed.label, label_of_record(failed)) == (None, "third-party-private")
+    assert label_of_record(outcome_of(Ok("x", trusted=True)).to_record()) == "trusted"
+
+
+def test_a_tool_that_reads_own_data_taints_no_batch() -> None:
+    def make(name: str, **options: Any) -> Tool:
+        return Tool(name=name, description="d", input_schema={"type": "object"}, handler=print, **options)
+
+    send, own, foreign = make("send"), make("own", output="first-party"), make("foreign", output="third-party-public")
+    policy = SinkPolicy(["send"])
+
+    assert policy.judge([send, own], tainted=False) == (False, False)
+    assert policy.judge([send, foreign], tainted=False) == (True, False)
+    assert not policy.needs_approval(send, tainted=False, batch=[send, own])
+    assert policy.needs_approval(send, tainted=False, batch=[send, foreign])

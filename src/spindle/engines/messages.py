@@ -96,6 +96,7 @@ class MessageCodec:
                 "wire": result.wire,
                 "cost_usd": result.cost_usd,
                 "trusted": result.trusted,
+                "label": result.label,
                 "media": [
                     await self._store_media(each, f"{call_id}/media/{number}", request)
                     for number, each in enumerate(result.media)
@@ -128,6 +129,7 @@ class MessageCodec:
             artifact=await self._open_artifact(body["artifact"]),
             cost_usd=body["cost_usd"],
             trusted=body["trusted"],
+            label=body.get("label"),
         )
 
     async def _store(self, text: str, place: str, request: Request, *, is_over: bool = False) -> JsonObject:

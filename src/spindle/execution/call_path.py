@@ -389,9 +389,9 @@ def _build_attempt(engine: Engine) -> Run:
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
         if type(value) is str and value.isascii():
-            handled = HandlerResult(Ok(value, trusted=tool.trusted))  # as `normalize` does it
+            handled = HandlerResult(Ok(value, trusted=tool.trusted, label=tool.output))  # as `normalize` does it
         else:
-            handled = await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)
+            handled = await normalize_off_loop(value, tool=tool.name, output=tool.output)
         if tool.secret_fields and isinstance(handled.result, Err):
             return HandlerResult(redact_err(handled.result, build_redactor(state.arguments, tool.secret_fields)))
         return handled

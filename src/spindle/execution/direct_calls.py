@@ -149,7 +149,7 @@ def _build_attempt(engine: Engine) -> Run:
             if transport is not None:
                 value: object = await optional.execute_remotely(transport, state)
                 if isinstance(value, Err):
-                    return normalize(value, tool=runnable.name, trusted=False)
+                    return normalize(value, tool=runnable.name, output=state.entry.tool.output)
             elif runnable.is_async:
                 value = await runnable.handler(state.value, state.ctx, runnable.meta)
             else:
@@ -178,14 +178,14 @@ async def _summarize(value: object, state: AdmittedCall, *, is_recorded: bool) -
     """Return what events and the journal show of a value, which is not read further than that."""
     tool = state.entry.tool
     if isinstance(value, (Ok, Err)):
-        result = normalize(value, tool=tool.name, trusted=tool.trusted).result
+        result = normalize(value, tool=tool.name, output=tool.output).result
     elif is_recorded and type(value) in _RECORDED_TYPES:
-        result = (await normalize_off_loop(value, tool=tool.name, trusted=tool.trusted)).result
+        result = (await normalize_off_loop(value, tool=tool.name, output=tool.output)).result
     else:
-        return HandlerResult(Ok(trusted=tool.trusted))
+        return HandlerResult(Ok(trusted=tool.trusted, label=tool.output))
     if isinstance(result, Err):
         # Any value may be returned to the caller, also one that could not be shown to a model.
-        return HandlerResult(result if isinstance(value, Err) else Ok(trusted=tool.trusted))
+        return HandlerResult(result if isinstance(value, Err) else Ok(trusted=tool.trusted, label=tool.output))
     text = shorten(result.value, _MAX_RECORDED_CHARS)
     return HandlerResult(replace(result, value=text, structured=None, media=(), artifact=None, wire=None))
 

@@ -15,6 +15,7 @@ from spindle.execution.results import HandlerResult, normalize
 from spindle.json_types import is_callback, untyped
 from spindle.tools.context import ToolContext
 from spindle.tools.invocation import is_awaitable
+from spindle.trust.labels import join, read_label
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -97,9 +98,10 @@ def _check_unchanged(given: tuple[object, ...], state: AdmittedCall) -> None:
 def _normalize_answer(state: AdmittedCall, result: Ok | Err) -> HandlerResult:
     """Normalize an interceptor's own result like the tool's; it is never more trusted than the tool."""
     tool = state.entry.tool
-    handled = normalize(result, tool=tool.name, trusted=tool.trusted)
-    if isinstance(result, Ok) and isinstance(handled.result, Ok) and not result.trusted:
-        return HandlerResult(replace(handled.result, trusted=False), handled.full_bytes)
+    handled = normalize(result, tool=tool.name, output=tool.output)
+    if isinstance(result, Ok) and isinstance(handled.result, Ok):
+        label = join(handled.result.label or tool.output, read_label(result.label, trusted=result.trusted))
+        return handled._replace(result=replace(handled.result, trusted=label == "trusted", label=label))
     return handled
 
 

@@ -26,6 +26,7 @@ from spindle.media.labels import safe_filename, safe_mime_type
 from spindle.media.media import Media
 from spindle.tools.arguments import build_redactor
 from spindle.tools.declaration import Tool
+from spindle.trust.labels import read_label
 
 MAX_KEPT_BYTES: Final = 64 << 20
 """Larger media is described but not spooled."""
@@ -88,6 +89,7 @@ async def restore_result(entry: JournalEntry, tool: Tool | None, spool: Spool | 
         artifact=artifact,
         cost_usd=record.get("cost_usd"),
         trusted=entry.trusted,
+        label=read_label(record.get("label"), trusted=entry.trusted),
     )
 
 
@@ -234,6 +236,8 @@ def _serialize_ok(result: Ok, state: AdmittedCall, *, is_spooled: bool, text_onl
     # A tool may repeat its secret arguments; the caller may see them, the journal must not.
     secrets = build_redactor(state.arguments, state.entry.tool.secret_fields)
     content: JsonObject = {"value": secrets.redact(result.value)} | _serialize_flow(state)
+    if result.label is not None and result.label != read_label(None, trusted=result.trusted):
+        content["label"] = result.label
     if result.structured is not None and not text_only and not is_large(result.structured):
         content["structured"] = secrets.redact_value(result.structured)
     if result.wire is not None and not text_only and not is_large(result.wire):

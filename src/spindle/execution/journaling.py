@@ -100,7 +100,7 @@ async def reconcile_interrupted(state: AdmittedCall, timeout_seconds: float) -> 
             if found is None:
                 return None
             if isinstance(found, (Ok, Err)):
-                return normalize(found, tool=tool.name, trusted=tool.trusted)
+                return normalize(found, tool=tool.name, output=tool.output)
             problem = TypeError(f"Expected reconcile to return an Ok, an Err or None, got {type(found).__name__}.")
         except BaseException as error:  # noqa: BLE001  a user's callback must not fail the batch
             ending = external_cancellation(error, scope)

@@ -72,7 +72,7 @@ class LocalTransport:
                     value = await self._local.run(state)
         except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
             return await self._redact(self._to_err(error, request, tool), request, tool)
-        return await self._redact(normalize(value, tool=tool.name, trusted=tool.trusted).result, request, tool)
+        return await self._redact(normalize(value, tool=tool.name, output=tool.output).result, request, tool)
 
     async def reconcile(self, request: Request, cancel: CancelSignal) -> Ok | Err | None:
         """Ask the tool for the result of a request that was interrupted; `None` if it is unknown."""
@@ -90,7 +90,7 @@ class LocalTransport:
             return None
         if not isinstance(found, (Ok, Err)):
             return None
-        return await self._redact(normalize(found, tool=tool.name, trusted=tool.trusted).result, request, tool)
+        return await self._redact(normalize(found, tool=tool.name, output=tool.output).result, request, tool)
 
     def find_tool(self, request: Request) -> Tool | None:
         """Return the tool of a request, if it is the one that was requested."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast, get_args
 
 from jiter import from_json
 from typing_extensions import TypeIs
 
 from spindle import artifacts as lazy_artifacts
 from spindle import media as lazy_media
-from spindle.calls import ArtifactLike, Err, ErrBy, ErrCode, Ok, SingleMedia, build_media_markers
+from spindle.calls import LABELS, ArtifactLike, Err, ErrBy, ErrCode, Label, Ok, SingleMedia, build_media_markers
 from spindle.capabilities.secrets.secret import Redactor
 from spindle.concurrency import spool_threads
 from spindle.errors import (
@@ -30,6 +30,7 @@ from spindle.errors import (
 from spindle.json_types import JsonValue, is_large, is_mapping
 from spindle.text import to_printable
 from spindle.tools.arguments import NO_SECRETS
+from spindle.trust.labels import join, media_label
 
 if TYPE_CHECKING:
     from spindle.media import Media
@@ -87,49 +88,53 @@ _CHUNK_ITEMS = 500
 _CHUNK_CHARS = 1 << 16
 
 
-async def normalize_off_loop(value: object, *, tool: str, trusted: bool) -> HandlerResult:
+async def normalize_off_loop(value: object, *, tool: str, output: Label) -> HandlerResult:
     """Convert a handler's value to a result, in a thread if that takes long."""
     text = value.value if isinstance(value, Ok) else value.error if isinstance(value, Err) else value
     if not isinstance(text, (int, float, type(None))) and is_large(text):
-        return await spool_threads.run(partial(normalize, value, tool=tool, trusted=trusted))
-    return normalize(value, tool=tool, trusted=trusted)
+        return await spool_threads.run(partial(normalize, value, tool=tool, output=output))
+    return normalize(value, tool=tool, output=output)
 
 
-def normalize(value: object, *, tool: str, trusted: bool) -> HandlerResult:
+def normalize(value: object, *, tool: str, output: Label) -> HandlerResult:
     """Convert a handler's value to a result; an invalid value becomes an `Err`, never an exception."""
     if type(value) is str:
-        return HandlerResult(Ok(value, trusted=trusted)) if value.isascii() else _from_text(value, trusted=trusted)
+        return HandlerResult(_build_ok(value, output)) if value.isascii() else _from_text(value, output)
     if value is None:
-        return HandlerResult(Ok(trusted=trusted))
+        return HandlerResult(_build_ok("", output))
     try:
-        return _convert_value(value, tool=tool, trusted=trusted)
+        return _convert_value(value, tool=tool, output=output)
     except BaseException as error:  # noqa: BLE001  inspecting the value runs the handler's own code
         kind = to_printable(type(value).__name__, 60)
         reason = f"a {kind} that is neither text, bytes, media, an artifact nor JSON"
         return HandlerResult(build_invalid_result(tool, reason, error))
 
 
-def _convert_value(value: object, *, tool: str, trusted: bool) -> HandlerResult:
+def _convert_value(value: object, *, tool: str, output: Label) -> HandlerResult:
     if isinstance(value, (Ok, Err)):
-        return _check_returned(value, tool=tool, trusted=trusted)
+        return _check_returned(value, tool=tool, output=output)
     if isinstance(value, str):
-        return _from_text(str.__str__(value), trusted=trusted)
+        return _from_text(str.__str__(value), output)
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(cast("bytes", value))
-        return HandlerResult(Ok(data.decode("utf-8-sig", "replace"), trusted=trusted), full_bytes=data)
+        return HandlerResult(_build_ok(data.decode("utf-8-sig", "replace"), output), full_bytes=data)
     if isinstance(value, lazy_artifacts.Artifact):
-        return HandlerResult(Ok(artifact=value, trusted=trusted))
+        return HandlerResult(replace(_build_ok("", output), artifact=value))
     if isinstance(value, lazy_media.Media):
-        return HandlerResult(_from_media(SingleMedia((value,)), trusted=trusted))
+        return HandlerResult(_from_media(SingleMedia((value,)), output))
     if _is_media_list(value):
-        return HandlerResult(_from_media(tuple(value), trusted=trusted))
-    return HandlerResult(_from_json(value, trusted=trusted))
+        return HandlerResult(_from_media(tuple(value), output))
+    return HandlerResult(_from_json(value, output))
 
 
-def _from_text(text: str, *, trusted: bool) -> HandlerResult:
+def _build_ok(value: str, label: Label, structured: JsonValue = None) -> Ok:
+    return Ok(value, structured=structured, trusted=label == "trusted", label=label)
+
+
+def _from_text(text: str, label: Label) -> HandlerResult:
     """Build a result from text; lone surrogates, which cannot be encoded, are replaced in the text only."""
     shown, whole = _replace_lone_surrogates(text)
-    return HandlerResult(Ok(shown, trusted=trusted), full_bytes=whole)
+    return HandlerResult(_build_ok(shown, label), whole)
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, bytes | None]:
@@ -152,7 +157,7 @@ def _join_surrogates(text: str) -> str:
     return "".join([*joined, decoder.decode(b"", final=True)])
 
 
-def _check_returned(value: Ok | Err, *, tool: str, trusted: bool) -> HandlerResult:
+def _check_returned(value: Ok | Err, *, tool: str, output: Label) -> HandlerResult:
     wrong = _find_invalid_err_field(value) if isinstance(value, Err) else _find_invalid_ok_field(value)
     if wrong is not None:
         return HandlerResult(build_invalid_result(tool, wrong))
@@ -161,15 +166,17 @@ def _check_returned(value: Ok | Err, *, tool: str, trusted: bool) -> HandlerResu
         return HandlerResult(Err(value.code, text, field=value.field, retryable=value.retryable, cause=value.cause))
     text, whole = _replace_lone_surrogates(str.__str__(value.value))
     media = tuple(value.media)
+    # A handler cannot raise its own trust; it can return something less trusted than what it usually does.
+    label = join(output, value.label or output, *map(media_label, media))
     result = Ok(
         text,
         structured=value.structured,
         media=media,
         artifact=value.artifact,
         cost_usd=value.cost_usd,
-        # A handler cannot raise its own trust.
-        trusted=trusted and not _has_third_party_media(media),
+        trusted=label == "trusted",
         wire=value.wire,
+        label=label,
     )
     return HandlerResult(result, full_bytes=whole)
 
@@ -193,6 +200,8 @@ def _find_invalid_ok_field(ok: Any) -> str | None:
         return "Ok.artifact is not an Artifact"
     if ok.wire is not None and not is_mapping(ok.wire):
         return "Ok.wire is not a mapping"
+    if ok.label not in (None, *LABELS):
+        return "Ok.label is not a trust label"
     cost = ok.cost_usd
     is_amount = isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost)
     return None if cost is None or is_amount else "Ok.cost_usd is not a finite number"
@@ -205,37 +214,29 @@ def _is_media_list(value: object) -> "TypeIs[list[Media] | tuple[Media, ...]]":
     return all(isinstance(each, lazy_media.Media) for each in cast("Sequence[object]", value))
 
 
-def _from_media(media: tuple["Media", ...], *, trusted: bool) -> Ok:
-    return Ok(build_media_markers(media), media=media, trusted=trusted and not _has_third_party_media(media))
+def _from_media(media: tuple["Media", ...], output: Label) -> Ok:
+    return replace(_build_ok(build_media_markers(media), join(output, *map(media_label, media))), media=media)
 
 
-def _has_third_party_media(media: Sequence[object]) -> bool:
-    return any(getattr(each, "trust_tier", None) != "first-party" for each in media)
-
-
-def _from_json(value: object, *, trusted: bool) -> Ok:
+def _from_json(value: object, label: Label) -> Ok:
     if iscoroutine(value):
         value.close()  # avoids the "never awaited" warning
         raise TypeError("a coroutine that was not awaited")
     if isinstance(value, Iterator):
         raise TypeError("an iterator, which may be endless; return a list")
-    if _is_long_list(value):
-        return _from_long_list(value, trusted=trusted)
+    if value.__class__ is list and len(cast("list[object]", value)) > _CHUNK_ITEMS:
+        return _from_long_list(cast("list[object]", value), label)
     data, structured = _to_plain_json(value)
-    return Ok(data.decode(), structured=structured, trusted=trusted)
+    return _build_ok(data.decode(), label, structured)
 
 
-def _is_long_list(value: object) -> TypeGuard[list[object]]:
-    return value.__class__ is list and len(cast("list[object]", value)) > _CHUNK_ITEMS
-
-
-def _from_long_list(items: list[object], *, trusted: bool) -> Ok:
+def _from_long_list(items: list[object], label: Label) -> Ok:
     """Convert a list in chunks: the converter holds the interpreter's lock, and the event loop must run in between."""
     chunks = [_to_plain_json(items[at : at + _CHUNK_ITEMS]) for at in range(0, len(items), _CHUNK_ITEMS)]
     whole = b"[" + b",".join([data[1:-1] for data, _ in chunks]) + b"]"
     has_all = all(isinstance(part, list) for _, part in chunks)
     structured = [item for _, part in chunks for item in part] if has_all else None
-    return Ok(whole.decode(), structured=structured, trusted=trusted)
+    return _build_ok(whole.decode(), label, structured)
 
 
 def _to_plain_json(value: object) -> tuple[bytes, JsonValue]:

@@ -182,7 +182,7 @@ async def execute_remotely(transport: Transport, state: AdmittedCall) -> Handler
     """
     tool, result = state.entry.tool, untyped(await transport.execute(build_request(state), state.ctx))
     if isinstance(result, (Ok, Err)):
-        handled = await normalize_off_loop(result, tool=tool.name, trusted=tool.trusted)
+        handled = await normalize_off_loop(result, tool=tool.name, output=tool.output)
         if isinstance(result, Err) and isinstance(handled.result, Err):
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(redact_err(replace(handled.result, by=result.by), secrets))

@@ -4,24 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from functools import cache, cached_property, partial
 from inspect import iscoroutinefunction
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NoReturn,
-    ParamSpec,
-    TypeAlias,
-    TypeGuard,
-    Unpack,
-    cast,
-    get_args,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeAlias, TypeGuard, Unpack, cast, overload
 
 from jiter import from_json
 from typing_extensions import TypeVar
 
-from spindle.calls import RawArgs
+from spindle.calls import Label, RawArgs
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
 from spindle.errors import InvalidToolError
 from spindle.json_types import untyped
@@ -34,6 +22,7 @@ from spindle.tools.invocation import Check, Execute, Runnable, build_executor, r
 from spindle.tools.schema.base import Schema, build_schema
 from spindle.tools.tool_fields import (
     MISSING,
+    NO_ROLES,
     A_co,
     ArtifactConstructor,
     CachePolicy,
@@ -42,12 +31,15 @@ from spindle.tools.tool_fields import (
     Missing,
     RunOptions,
     ToolOptions,
+    check_field_early,
     validate_tool_fields,
 )
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, TypeAdapter
     from pydantic_core import CoreSchema
+
+    from spindle.trust.flow.roles import Produces, Role, ToolFlow
 
 Handler: TypeAlias = Callable[[Any, Any, FrozenStash], Any]
 InputSchema: TypeAlias = type[Any] | Mapping[str, Any]
@@ -90,7 +82,15 @@ class Tool(Generic[A_co]):
     ephemeral: bool = False
     """Removed from the registry when its turn is acked."""
     trusted: bool = False
-    """Whether its output is trusted like text of the developer."""
+    """Whether its output is trusted like text of the developer: short for `output="trusted"`."""
+    output: Label = "third-party-private"
+    """The trust label of its output."""
+    destructive: bool = False
+    """Its effect cannot be undone, so a flow policy always asks once third-party content has entered the session."""
+    produces: "Produces | None" = None
+    """The records it returns; the constructor takes a kind such as `"file"`, or `{"file": "items.*.file_id"}`."""
+    roles: "Mapping[str, Role]" = NO_ROLES
+    """Roles of arguments by dotted path, beside those in annotations; the constructor also takes their texts."""
     on_collision: Collision = "throw"
     """What a merge does if another tool already has this name."""
     toolset: str | None = None
@@ -172,6 +172,8 @@ class Tool(Generic[A_co]):
         vars(self).update(stored, name=name, _description=description, _source=input_schema, _given_handler=handler)
         if isinstance(input_schema, Mapping):
             self._schema  # noqa: B018  a JSON Schema is external data: validated now, not at the first call
+        if self.roles:
+            check_field_early(lambda: self._flow, "roles")
 
     # Not a dataclass, because pydantic would validate `Tool[JsonArtifact]` as one.
 
@@ -245,6 +247,17 @@ class Tool(Generic[A_co]):
         return fingerprint(self.name, self.description, self._schema.json_schema())
 
     @property
+    def flow(self) -> "ToolFlow":
+        """What a flow policy knows about the tool."""
+        return self._flow
+
+    @cached_property
+    def _flow(self) -> "ToolFlow":
+        from spindle.tools.flow import build_flow  # noqa: PLC0415  most programs have no flow policy
+
+        return build_flow(self, self._schema)
+
+    @property
     def origin(self) -> str:
         """Where the handler is defined, as `module:function`."""
         source = self._function.underlying if self._function else self._given_handler
@@ -294,7 +307,7 @@ class Tool(Generic[A_co]):
     def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
         from pydantic_core import core_schema  # noqa: PLC0415  takes long to import
 
-        read = partial(_read_tool, cls, get_args(source))
+        read = partial(_read_tool, cls, getattr(source, "__args__", ()))
         written = core_schema.plain_serializer_function_ser_schema(cls.describe, when_used="json")
         return core_schema.no_info_plain_validator_function(read, serialization=written)
 

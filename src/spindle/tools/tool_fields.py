@@ -6,18 +6,22 @@ import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, Union, get_args, get_origin
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypedDict, Union, get_args, get_origin
 
 from typing_extensions import TypeVar, is_typeddict
 
-from spindle.calls import ArtifactShape
+from spindle.calls import LABELS, ArtifactShape, Label
 from spindle.capabilities.declare import NO_CAPABILITIES, Capabilities
-from spindle.errors import InvalidStashError, InvalidToolError
+from spindle.errors import InvalidStashError, InvalidToolError, InvalidTrustError
 from spindle.json_types import is_callback, is_iterable, is_mapping
 from spindle.stash import EMPTY, FrozenStash
 from spindle.text import shorten
 from spindle.tools.function import Function
 from spindle.tools.invocation import Check
+
+if TYPE_CHECKING:
+    from spindle.trust.flow.roles import Produces, Role
 
 CacheScope: TypeAlias = Literal["session", "turn", "global"]
 Collision: TypeAlias = Literal["throw", "replace", "keep"]
@@ -62,6 +66,10 @@ class RunOptions(TypedDict, total=False):
     meta: Mapping[str, Any] | FrozenStash | None
     ephemeral: bool
     trusted: bool
+    output: Label | None
+    destructive: bool
+    produces: "str | Mapping[str, str] | Produces | None"
+    roles: "Mapping[str, Role | str] | None"
     on_collision: Collision
     toolset: str | None
     max_result_chars: int | None
@@ -89,6 +97,9 @@ class ToolOptions(RunOptions, total=False):
 
     description: str
     artifact_constructor: ArtifactConstructor[ArtifactShape]
+
+
+NO_ROLES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Missing(Enum):
@@ -142,6 +153,8 @@ _RULES: dict[str, _Rule] = {
     "strict": _FLAG,
     "read_only": _FLAG,
     "idempotent": _FLAG,
+    "destructive": _FLAG,
+    "output": _Rule(None, LABELS.__contains__, "one of " + ", ".join(map(repr, LABELS))),
     "expose_errors": _FLAG,
     "resources": _Rule(None, _is_sync_function, "a sync function"),
     "preview": _FUNCTION,
@@ -171,10 +184,39 @@ def validate_tool_fields(body: Mapping[str, Any], options: Mapping[str, Any]) ->
             _complain_unless(_fits(rule, value), field, rule.expected, value, complaints)
         elif convert := _CONVERSIONS.get(field):
             stored[field] = convert(value, complaints)
+    _resolve_output(stored, complaints)
+    if options.get("destructive") and options.get("read_only"):
+        complaints.append(("destructive", "destructive=True contradicts read_only=True: give one of them"))
     _check_body(body, options, complaints)
     if complaints:
         raise _invalid(body["name"], complaints)
     return stored
+
+
+def check_field_early(build: Callable[[], object], field: str) -> None:
+    """Build a part of a tool when it is made, for the errors of one field.
+
+    Others may be annotations whose names are defined later; the first use reports them.
+
+    Raises:
+        InvalidToolError: That field is invalid.
+    """
+    try:
+        build()
+    except InvalidToolError as error:
+        if error.field == field:
+            raise
+
+
+def _resolve_output(stored: dict[str, Any], complaints: FieldProblems) -> None:
+    """Make `trusted` and `output` say the same: the label of the output is `trusted` exactly if the tool is."""
+    output, is_trusted = stored.pop("output", None), stored.get("trusted") is True
+    if is_trusted and output not in (None, "trusted"):
+        complaints.append(("output", f"output={_format(output)} contradicts trusted=True: give one of them"))
+    if is_trusted or output == "trusted":
+        stored |= {"trusted": True, "output": "trusted"}
+    elif output is not None:
+        stored["output"] = output
 
 
 def is_argument_type(value: object) -> bool:
@@ -287,6 +329,36 @@ def _secret_fields(value: object, complaints: FieldProblems) -> frozenset[str]:
     return frozenset(name for name in names or () if isinstance(name, str)) if fine else frozenset()
 
 
+def _produces(value: object, complaints: FieldProblems) -> object:
+    if value is None:
+        return None
+    from spindle.trust.flow.roles import Produces  # noqa: PLC0415  most programs need none of its classes
+
+    try:
+        return Produces.read(value)
+    except InvalidTrustError as error:
+        complaints.append(("produces", f"produces: {error}"))
+        return None
+
+
+def _roles(value: object, complaints: FieldProblems) -> Mapping[str, object]:
+    if value is None:
+        return NO_ROLES
+    from spindle.trust.flow.roles import read_role  # noqa: PLC0415  most programs need none of its classes
+
+    if not is_mapping(value) or not all(isinstance(path, str) and all(path.split(".")) for path in value):
+        expected = "a mapping of arguments, such as 'to' or 'items.*.url', to roles"
+        _complain_unless(False, "roles", expected, value, complaints)  # noqa: FBT003
+        return NO_ROLES
+    found: dict[str, object] = {}
+    for path, role in value.items():
+        try:
+            found[str(path)] = read_role(role)
+        except InvalidTrustError as error:
+            complaints.append(("roles", f"roles[{_format(path)}]: {error}"))
+    return MappingProxyType(found)
+
+
 def _as_tuple(value: object) -> tuple[object, ...] | None:
     if isinstance(value, (str, bytes, Mapping)) or not is_iterable(value):
         return None
@@ -317,6 +389,8 @@ _CONVERSIONS: dict[str, Callable[[Any, FieldProblems], Any]] = {
     "cache": _cache,
     "checks": _checks,
     "secret_fields": _secret_fields,
+    "produces": _produces,
+    "roles": _roles,
     "artifact_constructor": _artifact_class,
 }
 """The options that are stored in another form than they are given in."""

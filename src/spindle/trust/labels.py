@@ -6,20 +6,18 @@ a tool cannot raise the trust of what it read.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias, get_args
+from typing import Final, Protocol
 
-from spindle.calls import CallOutcome, Err, Ok
+from spindle.calls import LABELS as _ROW
+from spindle.calls import CallOutcome, Err, Label, Ok, ToolCallRecord
 from spindle.errors import InvalidTrustError
 from spindle.json_types import untyped
-
-Label: TypeAlias = Literal["trusted", "first-party", "third-party-public", "third-party-private"]
-"""Instructions in `trusted` content may be followed. `first-party` is the application's own data; the third-party
-labels are for outside content, public or private. All labels but the first are also the trust tiers of `Media`."""
 
 UNKNOWN: Final[Label] = "third-party-private"
 """The label of content whose origin is unknown: the least trusted one."""
 
-_ROW: Final[tuple[Label, ...]] = get_args(Label)
+TAINTING: Final = frozenset[Label]({"third-party-public", "third-party-private"})
+"""The labels of content that outsiders may have written. First-party data may not be obeyed, but does not taint."""
 
 
 def join(*labels: Label) -> Label:
@@ -39,14 +37,32 @@ def join(*labels: Label) -> Label:
 def label_of(result: Ok | Err, *, tool_trusted: bool, provenance: Label = UNKNOWN) -> Label:
     """Return the label of a result: trusted only if the tool, the result and all its media are.
 
-    `provenance` is the label that the author of an untrusted tool declares for its text. An error may quote untrusted
-    text, so its label never depends on the tool.
+    `provenance` is the label of an untrusted tool's text if the result has no label of its own. An error may quote
+    untrusted text, so its label never depends on the tool.
     """
     if isinstance(result, Err):
         return UNKNOWN
     media: list[Label] = [media_label(each) for each in result.media]
     is_vouched_for = tool_trusted is True and result.trusted is True
-    return join("trusted" if is_vouched_for else join(provenance, "first-party"), *media)
+    own: Label = "trusted" if is_vouched_for else provenance
+    if result.label is not None:
+        own = join(result.label, own) if is_vouched_for or result.label == "trusted" else result.label
+    return join("trusted" if is_vouched_for else "first-party", own, *media)
+
+
+def read_label(given: object, *, trusted: bool) -> Label:
+    """Return the label of a recorded result; one without a label, or with one that cannot be, has the strictest."""
+    if given is None:
+        return "trusted" if trusted else UNKNOWN
+    for label in _ROW:
+        if label == given and (trusted or label != "trusted"):
+            return label
+    return UNKNOWN
+
+
+def label_of_record(record: ToolCallRecord) -> Label:
+    """Return the label of a recorded call's results; that of an error is unknown."""
+    return UNKNOWN if record.is_error else read_label(record.label, trusted=record.trusted)
 
 
 def media_label(media: object) -> Label:
@@ -106,7 +122,7 @@ class SinkPolicy:
         return tool.name in self.dangerous and not tool.read_only
 
     def needs_approval(self, tool: ToolFacts, *, tainted: bool, batch: Iterable[ToolFacts] = ()) -> bool:
-        """Return whether a call of `tool` needs approval: in a tainted turn, or in a batch with an untrusted tool.
+        """Return whether a call of `tool` needs approval: in a tainted turn, or in a batch with a tool that taints it.
 
         `batch` has the tool of each call of the batch, including this one, in any order.
         """
@@ -115,18 +131,19 @@ class SinkPolicy:
     def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]:
         """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call."""
         tools = tuple(batch)
-        untrusted = sum(not tool.trusted for tool in tools)
-        return tuple(self.is_dangerous(tool) and (tainted or untrusted > (not tool.trusted)) for tool in tools)
+        tainting = sum(map(_is_tainting_tool, tools))
+        return tuple(self.is_dangerous(tool) and (tainted or tainting > _is_tainting_tool(tool)) for tool in tools)
 
 
 def is_tainting(outcome: CallOutcome) -> bool:
     """Return whether an outcome brings untrusted content into its turn.
 
-    An error does, unless the call was refused before its handler started: Spindle wrote that text.
+    First-party data does not. An error does, unless the call was refused before its handler started: Spindle wrote
+    that text.
     """
     result = outcome.result
     if isinstance(result, Ok):
-        return not result.trusted
+        return read_label(result.label, trusted=result.trusted) in TAINTING
     return outcome.attempts > 0 or result.code not in _REFUSALS
 
 
@@ -135,9 +152,13 @@ def _others_untrusted(tool: ToolFacts, batch: Iterable[ToolFacts]) -> bool:
     for each in batch:
         if each is tool and not is_own_seen:
             is_own_seen = True
-        elif not each.trusted:
+        elif _is_tainting_tool(each):
             return True
     return False
+
+
+def _is_tainting_tool(tool: ToolFacts) -> bool:
+    return not tool.trusted and getattr(tool, "output", UNKNOWN) in TAINTING
 
 
 def _names(given: Iterable[str]) -> frozenset[str]:

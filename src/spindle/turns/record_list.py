@@ -17,6 +17,7 @@ from spindle.artifacts.forge import ArtifactIndex
 from spindle.artifacts.spool import Spool
 from spindle.calls import ToolCallRecord
 from spindle.errors import ArtifactIdCollisionError, InvalidRecordError
+from spindle.trust.labels import TAINTING, label_of_record
 from spindle.turns.record_types import (
     Memory,
     Message,
@@ -308,7 +309,7 @@ class TurnRecords:
             self._has_untrusted_call = False
         for call in calls:
             index.add(call)
-            self._has_untrusted_call = self._has_untrusted_call or not call.trusted
+            self._has_untrusted_call = self._has_untrusted_call or label_of_record(call) in TAINTING
         return index
 
 

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pydantic_core import to_json
 
@@ -14,6 +14,8 @@ from spindle.json_types import JsonObject
 from spindle.media.labels import Kind
 from spindle.media.media import Media
 from spindle.tools.declaration import Tool
+from spindle.tools.schema.role_paths import remove_roles
+from spindle.trust.flow.roles import Role
 
 _KINDS: tuple[Kind, ...] = ("image", "audio", "video")
 
@@ -27,20 +29,24 @@ def adopt(
     requires_approval: bool = False,
     return_direct: bool = False,
     timeout_seconds: float | None = None,
+    roles: Mapping[str, Role] | None = None,
 ) -> Tool:
     """Return a Spindle tool for a foreign one: its schema is enforced as written, and its results are untrusted.
 
     Raises:
         InvalidToolError: It has no name, or its schema is not valid.
     """
+    described: JsonObject = json.loads(to_json(schema))
+    remove_roles(described)  # a framework made it from annotated types; a server may have written it, so none counts
     return Tool(
         name=name,
         description=description or f"The tool {name}.",
-        input_schema=json.loads(to_json(schema)),
+        input_schema=described,
         handler=handler,
         requires_approval=requires_approval,
         return_direct=return_direct,
         timeout_seconds=timeout_seconds,
+        roles=roles,
     )
 
 

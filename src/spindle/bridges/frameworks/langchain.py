@@ -20,6 +20,7 @@ from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
+from spindle.tools.schema.role_paths import take_roles
 from spindle.turns.context import DispatchContext
 
 with needs_package("langchain-core"):
@@ -157,6 +158,7 @@ def _adopt(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
     given: Any = theirs.tool_call_schema  # a dict, or a model of pydantic 2
     schema: JsonObject = dict(given) if is_object(given) else given.model_json_schema()
     schema.pop("description", None)
+    roles = None if is_object(given) else take_roles(schema)
 
     def build_call(args: JsonObject, ctx: ToolContext) -> JsonObject:
         return {"type": "tool_call", "name": theirs.name, "args": args, "id": ctx.tool_call_id or "call"}
@@ -179,6 +181,7 @@ def _adopt(theirs: BaseTool, config: RunnableConfig | None) -> Tool:
         schema=schema,
         handler=run_async if _is_async(theirs) else run,
         return_direct=theirs.return_direct,
+        roles=roles,
     )
 
 

@@ -178,6 +178,8 @@ def make_tool(spec: ServerSpec, foreign: "ForeignTool", forward: Forward, availa
         timeout_seconds=seconds,
         requires_approval=settings.requires_approval is True,
         read_only=read_only,
+        # Only a hint that makes a policy stricter counts from a server that is not trusted.
+        destructive=not read_only and hints is not None and hints.destructive_hint is True,
         idempotent=idempotent,
     )
 

@@ -33,6 +33,7 @@ from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.mcp.client.results import to_result
 from spindle.mcp.client.upstream_questions import ForwardedSampling
 from spindle.mcp.client_requests import Capability, ListRoots, Root, Round, Sampled, Sampling
+from spindle.tools.schema.role_paths import remove_roles
 from spindle.trust.envelope import to_one_line
 from spindle.turns.gates import Gate
 
@@ -223,7 +224,9 @@ def _to_json_schema(schema: Any) -> JsonObject:
         return {"type": "string"}
     if isinstance(schema, Mapping):
         return dict(cast("Mapping[str, JsonValue]", schema))
-    return TypeAdapter[Any](schema).json_schema()
+    described: JsonObject = TypeAdapter[Any](schema).json_schema()
+    remove_roles(described)
+    return described
 
 
 def _field(schema: JsonValue) -> JsonObject | None:

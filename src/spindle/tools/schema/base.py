@@ -1,14 +1,17 @@
 """What all schemas share: the `Schema` port, and the problems of a call's arguments in words for a model."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from spindle.errors import InvalidToolArgsError
 from spindle.json_types import JsonObject, is_mapping
 from spindle.text import did_you_mean, find_similar, quote_name, shorten, shorten_middle, to_printable
 from spindle.tools import schema as schemas
 from spindle.tools.function import Function
+
+if TYPE_CHECKING:
+    from spindle.trust.flow.roles import Role
 
 Validate: TypeAlias = Callable[[JsonObject], object]
 """Takes parsed arguments; returns the value the handler receives, or raises `InvalidToolArgsError`."""
@@ -19,6 +22,10 @@ class Schema(Protocol):
 
     def json_schema(self) -> JsonObject:
         """Return the JSON Schema sent to the model."""
+        ...
+
+    def roles(self) -> "Mapping[str, Role]":
+        """Return the roles that its types declare, by dotted path; a JSON Schema declares none."""
         ...
 
     def can_be_empty(self) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     # Only for types: importing it takes 25 ms, which only a process with such a tool should spend.
     from jsonschema_rs import ValidationError, Validator
 
+    from spindle.trust.flow.roles import Role
+
 
 _Nodes: TypeAlias = tuple[Subschema, ...]
 _NOTHING: Final = object()
@@ -216,6 +218,10 @@ class RawSchema:
     def json_schema(self) -> JsonObject:
         """Return a copy of the schema as written."""
         return deepcopy(self._schema)
+
+    def roles(self) -> "Mapping[str, Role]":
+        """Return no roles: whoever wrote the schema may be a server, which must not loosen a policy."""
+        return {}
 
     def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""

@@ -24,6 +24,8 @@ from spindle.tools.identity import canonical_json
 from spindle.tools.schema.base import Problem, Validate, build_refusal, format_location, format_problems, suggest_name
 from spindle.tools.schema.booleans import build_boolean_finder, collect_node_kinds, find_booleans_for_numbers
 from spindle.tools.schema.pydantic_errors import translate_errors
+from spindle.tools.schema.role_paths import take_roles
+from spindle.trust.flow.roles import Role
 
 _METHOD_NAMES: dict[str, str] = {}
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -178,6 +180,10 @@ class TypedSchema:
         """Return the JSON Schema sent to the model."""
         return self._json_schema
 
+    def roles(self) -> Mapping[str, Role]:
+        """Return the roles that its types declare, by dotted path."""
+        return self._described[1]
+
     def can_be_empty(self) -> bool:
         """Return whether empty argument text is accepted as an empty object."""
         return not self._json_schema.get("required")
@@ -198,8 +204,12 @@ class TypedSchema:
         # Pydantic's option for unknown keys applies to all levels; it is not used if a type allows them at any level.
         return "open" in self._kinds
 
-    @cached_property
+    @property
     def _json_schema(self) -> JsonObject:
+        return self._described[0]
+
+    @cached_property
+    def _described(self) -> tuple[JsonObject, Mapping[str, Role]]:
         try:
             schema = generate_json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
@@ -212,7 +222,7 @@ class TypedSchema:
         for name, text in self._texts().items():
             if name in properties:
                 properties[name].setdefault("description", text)
-        return schema
+        return schema, take_roles(schema)
 
     def validator(self) -> Validate:
         """Return the function that validates a call's arguments."""

@@ -171,12 +171,20 @@ class ToolFlow:
     def get_role(self, leaf: Leaf) -> Role:
         """Return the role of a value: the declared one of the longest path, or the strictest."""
         for end in range(len(leaf.path), 0, -1):
-            role = self.roles.get(".".join(leaf.path[:end]))
+            role = self.roles.get(".".join(leaf.path[:end])) or self._find_by_pattern(leaf.path[:end])
             if role is not None:
                 return role
         if self.is_free_by_default:
             return _PLAIN["free"]
         return _PLAIN["target" if isinstance(leaf.value, str) else "setting"]
+
+    def _find_by_pattern(self, path: tuple[str, ...]) -> Role | None:
+        """Return the role of a path with `*` for a key that the caller chose."""
+        for pattern, role in self.roles.items():
+            steps = pattern.split(".") if "*" in pattern else []
+            if len(steps) == len(path) and all(step in ("*", name) for step, name in zip(steps, path, strict=True)):
+                return role
+        return None
 
     def is_sink(self, leaves: Collection[Leaf]) -> bool:
         """Return whether a call can carry something out or change something."""
