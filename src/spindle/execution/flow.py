@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spindle.calls import Err, Ok
 from spindle.errors import UsageError
@@ -17,6 +17,9 @@ from spindle.trust.flow.ledger import FlowLedger
 from spindle.trust.flow.policy import FlowCall, FlowDecision, FlowPolicy
 from spindle.trust.flow.sessions import FlowSessions
 from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
+
+if TYPE_CHECKING:
+    from spindle.execution.executor import Executor
 
 Policy: TypeAlias = FlowPolicy | SinkPolicy
 _TAINTED: Final = "{tool!r} is a sink, and the session has read third-party content{source}"
@@ -61,7 +64,7 @@ class FlowGuard:
 
     def open(self, context: ToolContext) -> FlowLedger:
         """Return the ledger of the session of a context, which from now on shares it."""
-        ledger = self.sessions.get(context.session_id)
+        ledger = self.sessions.get(context.flow.session_id or context.session_id)
         context.flow.bind(ledger)
         if context.tainted and not ledger.is_tainted:
             ledger.taint()
@@ -106,6 +109,12 @@ class FlowGuard:
         for state in () if context.dry_run else states:
             for _ in _add_result(context.flow.ledger, state):
                 pass
+
+
+def find_sessions(executor: "Executor") -> FlowSessions | None:
+    """Return the ledgers of an executor's sessions; `None` if it has no policy."""
+    flow = executor._engine.flow  # pyright: ignore[reportPrivateUsage]  not for users: a ledger must not be replaced
+    return None if flow is None else flow.sessions
 
 
 def join_input_label(state: AdmittedCall, handled: HandlerResult) -> HandlerResult:

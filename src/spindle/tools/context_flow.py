@@ -12,10 +12,11 @@ _MAX_REASON_CHARS: Final = 400
 class _Session:
     """The ledger that the contexts of one session share."""
 
-    __slots__ = ("ledger",)
+    __slots__ = ("id", "ledger")
 
     def __init__(self, ledger: FlowLedger) -> None:
         self.ledger = ledger
+        self.id: str | None = None
 
 
 class ContextFlow:
@@ -32,6 +33,15 @@ class ContextFlow:
     def ledger(self) -> FlowLedger:
         """What was said and returned in the session, each with its label."""
         return self._session.ledger
+
+    @property
+    def session_id(self) -> str | None:
+        """The session whose ledger judges the calls; `None` for that of the context's own `session_id`."""
+        return self._session.id
+
+    @session_id.setter
+    def session_id(self, session_id: str) -> None:
+        self._session.id = session_id
 
     def add_user_text(self, text: str) -> None:
         """Add words of the user, outside a turn or from a tool that asked the user; they vouch for the values in them.

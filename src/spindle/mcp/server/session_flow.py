@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.execution.executor import Executor
+from spindle.execution.flow import find_sessions
 from spindle.mcp.server.peer import CallClient
 from spindle.mcp.server.user_words import find_user_words
 from spindle.tools.context import ToolContext
+from spindle.tools.declaration import Tool
 from spindle.trust.flow.roles import ToolFlow
-from spindle.trust.labels import UNKNOWN
+from spindle.trust.labels import TAINTING, UNKNOWN
 from spindle.turns.gates import Gate
 
 if TYPE_CHECKING:  # it needs the extra `tickets`
@@ -26,7 +28,7 @@ class SessionFlow:
     """The ledgers of an executor as the conversations of a server use them; nothing happens without a policy."""
 
     def __init__(self, executor: Executor, shared: "SharedLedgers | None" = None) -> None:
-        self._sessions = executor.flow_sessions
+        self._sessions = find_sessions(executor)
         self._shared = shared
 
     async def open(self, conversation: str, ctx: ToolContext, peer: CallClient) -> None:
@@ -65,6 +67,11 @@ class SessionFlow:
         """Forget a conversation that has ended."""
         if self._sessions is not None:
             self._sessions.forget(conversation)
+
+
+def may_taint(tool: Tool | None) -> bool:
+    """Return whether a call of a tool may bring third-party content into its conversation."""
+    return tool is not None and tool.output in TAINTING
 
 
 def _iter_texts(result: object) -> Iterator[str]:

@@ -6,7 +6,7 @@ does not have. An approval says nothing about values.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from spindle.execution.approval_text import ApprovalText
@@ -21,14 +21,14 @@ _PARTS: Final = re.compile(r"\w+")
 
 
 def find_user_words(gate: Gate, value: object) -> list[str]:
-    """Return the texts of an answer that the user brought in, without the words of the question; nothing if in doubt."""
+    """Return the runs of words in an answer that the question does not have; nothing if in doubt."""
     if isinstance(cast("object", gate.payload), ApprovalText) or get_required_capability(gate) != "elicitation":
         return []
-    if len(texts := list(_iter_values(value))) == 0:
+    texts = list(_iter_values(value))
+    if not texts:
         return []
     question = _Question(gate)
-    found = [question.remove_known(text) for text in texts]
-    return [text for text in found if text]
+    return [run for text in texts for run in question.remove_known(text)]
 
 
 class _Question:
@@ -41,15 +41,15 @@ class _Question:
         self._parts = set(_PARTS.findall(said))
         self._identifiers = [each.casefold() for each in find_identifiers(said)]
 
-    def remove_known(self, text: str) -> str:
-        """Return the words of a text that the question does not have; a gap between them is a new line."""
+    def remove_known(self, text: str) -> list[str]:
+        """Return the words of a text that the question does not have, apart where one is left out."""
         runs: list[list[str]] = [[]]
         for word in text.split():
             if self._has(word.casefold()):
                 runs.append([])
             else:
                 runs[-1].append(word)
-        return "\n\n".join(" ".join(run) for run in runs if run)
+        return [" ".join(run) for run in runs if run]
 
     def _has(self, word: str) -> bool:
         parts = set(_PARTS.findall(word))
@@ -75,7 +75,7 @@ def _iter_texts(value: object) -> Iterator[str]:
     if isinstance(value, (str, int, float)):
         yield str(value)
     elif is_mapping(value):
-        for name, part in cast("Mapping[object, object]", value).items():
+        for name, part in value.items():
             yield str(name)
             yield from _iter_texts(part)
     elif is_list_or_tuple(value):
