@@ -118,7 +118,7 @@ class GatewayMetrics:
         if config.journal is None:
             return 0
         try:
-            settings = TicketSettings(self.runtime.journal, read_state_key(config), ttl_seconds=1, sinks=None)
+            settings = TicketSettings(self.runtime.journal, read_state_key(config), ttl_seconds=1, policy=None)
             office = open_office(settings)
             return None if office is None else len(await office.list("pending", limit=_MAX_APPROVALS))
         except (SpindleError, OSError):

@@ -196,7 +196,7 @@ async def _open_office(config: Config) -> AsyncGenerator[TicketOffice]:
     if config.journal is None:
         raise config.error(("journal", "path"), "the journal is kept in memory, where no call can wait; set a path")
     async with build_journal(config) as journal:
-        office = open_office(TicketSettings(journal, read_state_key(config), ttl_seconds=1, sinks=None))
+        office = open_office(TicketSettings(journal, read_state_key(config), ttl_seconds=1, policy=None))
         if office is None:  # pragma: no cover - every journal of a configuration can keep approvals
             raise config.error(("journal", "path"), "this journal cannot keep approvals")
         yield office

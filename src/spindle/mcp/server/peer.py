@@ -186,6 +186,11 @@ class CallClient:
     def _keep_progress(self, progress: ToolProgress) -> None:
         self.progress = progress
 
+    @property
+    def profile(self) -> str | None:
+        """The profile of the client; `None` for that of the server."""
+        return self.session.profile
+
     @asynccontextmanager
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
         """Attach the client request that waits for the call."""
