@@ -43,7 +43,7 @@ class TightenedFlow:
 
     def get_output(self, tool: str) -> Label:
         """Return the label that the results of a tool have at least."""
-        given = [self.section.tools[each].output for each in self._find_entries(tool)]
+        given: list[Label | None] = [self.section.tools[each].output for each in self._find_entries(tool)]
         return join("trusted", *(label for label in given if label is not None))
 
     def _find_entries(self, tool: str) -> list[str]:
@@ -117,9 +117,8 @@ def _check_tightening(config: Config, registry: ToolRegistry, name: str, section
 
 def _find_labels(config: Config, registry: ToolRegistry, name: str) -> list[Label]:
     """Return the labels that tools of this name have without the profile; of unconnected servers, by their entry."""
-    known: list[Label] = [
-        tool.output for each in find_tools(registry, name) if (tool := registry.get(each)) is not None
-    ]
+    tools = [registry.get(each) for each in find_tools(registry, name)]
+    known: list[Label] = [tool.output for tool in tools if tool is not None]
     section = get_flow(config)
     declared = None if section is None else merge_entries(section.tools, name).output
     if declared is not None:
