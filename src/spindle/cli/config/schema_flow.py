@@ -1,9 +1,9 @@
 """Schema of `[flow]` and `[profiles.NAME.flow]`: the values and tools that the flow policy of a configuration knows."""
 
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from spindle.cli.config.schema_types import ConfigSection, Text, Texts
 from spindle.errors import InvalidTrustError
@@ -57,6 +57,12 @@ class FlowToolEntry(ConfigSection):
     """The records it returns: a kind such as `"file"`, or `{ file = "items.*.id" }`."""
     roles: dict[ArgumentPath, RoleText] = {}
     """The roles of its arguments, by dotted path."""
+
+    @model_validator(mode="after")
+    def _check_effect(self) -> Self:
+        if self.read_only and self.destructive:
+            raise ValueError("expected read_only or destructive, not both")
+        return self
 
 
 class FlowSection(ConfigSection):
