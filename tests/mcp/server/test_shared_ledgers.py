@@ -60,7 +60,7 @@ async def test_replicas_that_write_in_turn_keep_the_words_of_both() -> None:
     await second.keep("c", theirs)  # there is a record already
     await first.restore("c", ours)
     for ledger in (ours, theirs):
-        ledger.taint()
+        ledger.taint("third-party-public")
         assert not asks(ledger, to="bob@example.org")
         assert not asks(ledger, to="ann@example.org")
 

@@ -21,8 +21,8 @@ from spindle.trust.labels import UNKNOWN
 FLOW: Final = "mcp_flow"
 MAX_USER_CHARS: Final = 100_000
 """Of the user's words; the newest are kept."""
-MAX_MADE: Final = 5_000
-"""Of the records that the calls of a conversation made."""
+MAX_SAVED_CHARS: Final = 1_000_000
+"""Of all that is kept; beyond it, only the user's words and the label are."""
 _MAX_KNOWN: Final = 10_000
 _ATTEMPTS: Final = 5
 _LOG: Final = logging.getLogger("spindle.mcp.server")
@@ -107,11 +107,11 @@ class SharedLedgers:
 
 
 def _is_empty(saved: JsonObject) -> bool:
-    return not saved["tainted"] and not saved["user"] and not saved["made"]
+    return not saved["tainted"] and not any(saved.get(name) for name in ("user", "made", "records"))
 
 
 def _limit(saved: JsonObject) -> JsonObject:
-    """Return what is kept of a ledger: the newest words of the user, and the records that calls made."""
+    """Return what is kept of a ledger: the newest words of the user, and the rest unless it is too long."""
     texts: list[str] = []
     chars = 0
     for text in reversed(saved["user"]):
@@ -119,9 +119,8 @@ def _limit(saved: JsonObject) -> JsonObject:
         if chars > MAX_USER_CHARS:
             break
         texts.insert(0, text)
-    left, made = MAX_MADE, dict[str, list[str]]()
-    for kind, ids in saved["made"].items():
-        made[kind] = ids[:left]
-        left -= len(made[kind])
     # The labels of single calls are left out: an artifact of a call without one has that of the session.
-    return {"label": saved["label"], "tainted": saved["tainted"], "user": texts, "made": made}
+    kept = {name: value for name, value in saved.items() if name != "labels"} | {"user": texts}
+    if len(json.dumps(kept)) <= MAX_SAVED_CHARS:
+        return kept
+    return {"label": saved["label"], "tainted": True, "user": texts}
