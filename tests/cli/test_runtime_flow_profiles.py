@@ -52,12 +52,15 @@ async def codes(
     (tmp_path / "profiletools.py").write_text(MODULE)
     caller = Caller(key="alice", profile=profile)
 
+    def identify(_ctx: object) -> Caller:
+        return caller
+
     async def call(gateway: Inside) -> list[str | None]:
         async with gateway.client("legacy") as client:
             return [code_of(await client.call_tool(name, args)) for name, args in calls]
 
     with anyio.fail_after(30):
-        async with inside(tmp_path, BASE + strict, identify=lambda _ctx: caller) as gateway:
+        async with inside(tmp_path, BASE + strict, identify=identify) as gateway:
             assert gateway.runtime.get_filter(profile) == ToolFilter()
             return await call(gateway)
 

@@ -7,6 +7,6 @@ from spindle.execution.tickets import open_office
 
 async def sign_ticket(journal: Journal, state_key: str, approval_id: str) -> str | None:
     """Return the text of a ticket, or `None` if the journal does not know the approval."""
-    office = open_office(TicketSettings(journal, state_key, ttl_seconds=1, sinks=None))
+    office = open_office(TicketSettings(journal, state_key, ttl_seconds=1, policy=None))
     ticket = None if office is None else await office.get(approval_id)
     return None if office is None or ticket is None else office.sign(ticket)

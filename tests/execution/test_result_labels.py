@@ -9,8 +9,7 @@ import pytest
 from spindle import Call, CallOutcome, Journal, Media, Ok, ToolContext
 from spindle.calls import LABELS, Label, ToolCallRecord
 from spindle.errors import InvalidToolCallRecordError
-from spindle.trust.labels import join
-from spindle.turns.record_json import from_json, to_json
+from spindle.trust import join
 from tests.execution.calling import call, err, execute, execute_one, giving, ok
 
 pytestmark = pytest.mark.anyio
@@ -92,15 +91,6 @@ async def test_a_journal_returns_a_result_with_its_label(label: Label) -> None:
         results.append(ok(outcome))
 
     assert [each.label for each in results] == [label, label]
-
-
-@pytest.mark.parametrize("label", [*LABELS, None])
-async def test_a_record_keeps_its_label_in_json(label: Label | None) -> None:
-    outcome = CallOutcome("c1", "read", "sum", Ok("x", label=label, trusted=label == "trusted"))
-    again = from_json("tool_call", await to_json(outcome.to_record()))
-
-    assert isinstance(again, ToolCallRecord)
-    assert again.label == label
 
 
 @pytest.mark.parametrize("wrong", ["mine", "", 1, ["trusted"]])

@@ -1,5 +1,6 @@
 """What every backend of the journal must do: one suite, run over all of them."""
 
+from dataclasses import replace
 from threading import get_ident
 from typing import Any
 
@@ -7,6 +8,8 @@ import anyio
 import pytest
 
 from spindle.errors import JournalError, UsageError
+from spindle.journal.backends.memory import MemoryJournalStore
+from spindle.journal.entries import Row, Selection
 from spindle.journal.journal import Journal
 from tests.journal.conftest import Place
 from tests.journal.sample_calls import finished, intent, states
@@ -69,6 +72,48 @@ async def test_the_list_is_newest_first_by_state_and_bounded(place: Place) -> No
         assert len(await journal.list(limit=10**30)) == 4
 
 
+async def test_the_list_of_a_session_has_its_calls_alone(place: Place) -> None:
+    long = "s" * 5_000
+    sessions = {"a": "one", "b": "two", "c": "one", "d": None, "e": "odd \ud800 \0 \\", "f": long, "g": f"{long}x"}
+    async with place.journal() as journal:
+        await journal.begin([intent(name, session_id=session) for name, session in sessions.items()])
+        await journal.finish([finished("a")])
+        found = {
+            session: [entry.tool_call_id for entry in await journal.list(session_id=session)]
+            for session in sessions.values()
+            if session is not None
+        }
+
+        assert found == {"one": ["c", "a"], "two": ["b"], "odd \ud800 \0 \\": ["e"], long: ["f"], f"{long}x": ["g"]}
+        assert states(await journal.list("finished", session_id="one")) == [("a", "finished")]
+        assert states(await journal.list(session_id="one", limit=1)) == [("c", "started")]
+        assert await journal.list(session_id="nobody") == []
+        assert len(await journal.list()) == len(sessions)
+
+
+async def test_a_repeated_call_is_the_newest_of_its_session(place: Place) -> None:
+    async with place.journal() as journal:
+        await journal.begin([intent("a"), intent("b")])
+        await journal.finish([finished("a"), finished("b")])
+        await journal.begin([intent("a", repeat=True)])
+        await journal.note([(intent("c"), finished("c", attempts=0))])
+        await journal.note([(intent("c"), finished("c", attempts=0, error="again"))])
+
+        assert [entry.tool_call_id for entry in await journal.list(session_id="session")] == ["c", "a", "b"]
+
+
+async def test_a_store_that_ignores_the_session_is_an_error() -> None:
+    class Forgetful(MemoryJournalStore):
+        async def select(self, selection: Selection) -> list[Row]:
+            return await super().select(replace(selection, session_id=None))
+
+    async with Journal(Forgetful()) as journal:
+        await journal.begin([intent("a")])
+        assert len(await journal.list(session_id="session")) == 1
+        with pytest.raises(JournalError):
+            await journal.list(session_id="another")
+
+
 async def test_list_returns_a_hundred_entries_by_default(place: Place) -> None:
     async with place.journal() as journal:
         await journal.begin([intent(f"{number}") for number in range(120)])
@@ -77,7 +122,9 @@ async def test_list_returns_a_hundred_entries_by_default(place: Place) -> None:
         assert len(await journal.list(limit=None)) == 120
 
 
-@pytest.mark.parametrize("wrong", [{"state": "done"}, {"limit": -1}, {"limit": "3"}, {"limit": True}])
+@pytest.mark.parametrize(
+    "wrong", [{"state": "done"}, {"limit": -1}, {"limit": "3"}, {"limit": True}, {"session_id": 3}]
+)
 async def test_list_rejects_unknown_states_and_invalid_limits(place: Place, wrong: dict[str, Any]) -> None:
     async with place.journal() as journal:
         with pytest.raises(UsageError) as caught:

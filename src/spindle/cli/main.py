@@ -77,6 +77,7 @@ COMMANDS = (
     ("spool", "spindle.cli.commands.spool:spool", "Read large results stored in full."),
     ("journal", "spindle.cli.commands.journal:journal", "Inspect recorded calls and their outcomes."),
     ("approvals", "spindle.cli.commands.approvals:approvals", "Answer calls that wait for a person's approval."),
+    ("flow", "spindle.cli.commands.flow:flow", "Explain which calls a person is asked about, and replay them."),
     ("doctor", "spindle.cli.commands.doctor:doctor", "Check this machine and the configuration."),
     ("trust", "spindle.cli.commands.trust:trust", "Accept the configuration of the working folder."),
     ("lock", "spindle.cli.commands.lock:lock", "Write spindle.lock: what the servers offer now."),
@@ -277,7 +278,11 @@ def move_global_options(argv: Sequence[str]) -> list[str]:
         rest = rest[1 + count :]
     if not front or not rest or rest[0].startswith("-"):
         return _rewrite_json_flag(front + rest)
-    behind = 2 if rest[0] in {"spool", "journal", "approvals"} and len(rest) > 1 and not rest[1].startswith("-") else 1
+    behind = (
+        2
+        if rest[0] in {"spool", "journal", "approvals", "flow"} and len(rest) > 1 and not rest[1].startswith("-")
+        else 1
+    )
     return _rewrite_json_flag([*rest[:behind], *front, *rest[behind:]])
 
 

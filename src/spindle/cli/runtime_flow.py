@@ -6,6 +6,7 @@ A declaration of the operator counts as it is. Hints and names of a server only 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
+from secrets import token_hex
 from types import MappingProxyType
 
 from typing_extensions import override
@@ -117,7 +118,8 @@ def declare_tools(config: Config, registry: ToolRegistry) -> None:
 
 
 def add_typed_arguments(ctx: ToolContext, args: Mapping[str, JsonValue]) -> None:
-    """Add the arguments that a person typed to his words."""
+    """Let a call that a person typed be judged by itself, with its arguments as his words."""
+    ctx.flow.begin_session(f"{ctx.session_id} {token_hex(8)}")
     for leaf in ToolFlow(name="").get_leaves(args):
         ctx.flow.add_user_text(str(leaf.value))
 

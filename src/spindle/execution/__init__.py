@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from spindle.execution.approval_text import render_approval as render_approval
     from spindle.execution.budget import Budget as Budget
     from spindle.execution.executor import Executor as Executor
+    from spindle.execution.flow_explanation import ExplainedValue as ExplainedValue
+    from spindle.execution.flow_explanation import FlowExplanation as FlowExplanation
+    from spindle.execution.flow_explanation import explain_flow as explain_flow
+    from spindle.execution.flow_replay import FlowReplay as FlowReplay
+    from spindle.execution.flow_replay import FlowSource as FlowSource
+    from spindle.execution.flow_replay import ReplayedCall as ReplayedCall
+    from spindle.execution.flow_replay import replay_flow as replay_flow
     from spindle.execution.local_transport import LocalTransport as LocalTransport
     from spindle.execution.local_transport import ProcessTransport as ProcessTransport
     from spindle.execution.options import ExecutorOptions as ExecutorOptions

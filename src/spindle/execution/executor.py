@@ -29,7 +29,6 @@ from spindle.execution.interceptors import CallObserver, Interceptor, finish_obs
 from spindle.execution.outcomes import (
     collect_outcomes,
     get_finish_time,
-    judge_calls,
     keep_flow,
     record_cancelled,
     write_outcomes,
@@ -134,7 +133,7 @@ class Executor:
             batch_timeout_seconds=batch_timeout_seconds,
             has_journal=journal is not None,
             tickets=journal and optional.TicketSettings.build(journal, state_key, ticket_ttl_seconds, policy),
-            flow=None if policy is None else optional.FlowGuard(policy),
+            flow=None if policy is None else optional.FlowGuard(policy, journal),
             slots=Slots(concurrency),
             redactor=Redactor(),
         )
@@ -223,15 +222,13 @@ class Executor:
         given = list(calls)
         if time.monotonic() >= pace.due:  # as `is_pause_due` does it, written out because every call comes here
             await pause()
+        if self._engine.flow is not None:
+            await self._engine.flow.recall(context, self._registry)
         batch = self._build_batch(len(given), context, filter, attachments)
-        states: list[CallState] = []
-        waiting: list[AdmittedCall] = []
-        for call in given:
-            state = admit(call, batch)
-            states.append(state)
-            if isinstance(state, AdmittedCall) and batch.add(state):
-                waiting.append(state)
-        judge_calls(self._engine, waiting, context)
+        states = [admit(call, batch) for call in given]
+        waiting = [state for state in states if isinstance(state, AdmittedCall) and batch.add(state)]
+        if self._engine.flow is not None:
+            await self._engine.flow.judge(waiting, context)
         try:
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             if stop is None:
@@ -300,9 +297,12 @@ class Executor:
 
     async def _run_direct(self, tool: Tool, args: RawArgs, context: ToolContext, runner: "DirectRunner") -> object:
         """Run one direct call; see `direct_calls.py`."""
+        if self._engine.flow is not None:
+            await self._engine.flow.recall(context, self._registry)
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
-        judge_calls(self._engine, [state], context)
+        if self._engine.flow is not None:
+            await self._engine.flow.judge([state], context)
         try:
             run = partial(supervise, batch, [state], self._run_directly, workers=1)
             stop = getattr(get_turn(context), "abort_signal", None)

@@ -1,13 +1,16 @@
 """Information flow of an executor: it judges calls by the ledger of their session, and adds their results to it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from spindle.artifacts.artifact import Artifact
 from spindle.calls import Err, Ok
 from spindle.errors import UsageError
-from spindle.execution.call_state import AdmittedCall, CallState
+from spindle.events import Events
+from spindle.execution.call_state import AdmittedCall, CallState, compute_identity
 from spindle.execution.cancellation import is_pause_due, pause
+from spindle.execution.flow_history import FlowHistory
 from spindle.execution.results import HandlerResult
 from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
@@ -15,14 +18,15 @@ from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.flow.ledger import FlowLedger
 from spindle.trust.flow.policy import FlowCall, FlowDecision, FlowPolicy
+from spindle.trust.flow.references import Reference
 from spindle.trust.flow.sessions import FlowSessions
 from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
 
 if TYPE_CHECKING:
     from spindle.execution.executor import Executor
+    from spindle.journal.journal import Journal
 
 Policy: TypeAlias = FlowPolicy | SinkPolicy
-_TAINTED: Final = "{tool!r} is a sink, and the session has read third-party content{source}"
 
 
 def choose_policy(flow: Policy | None, sinks: SinkPolicy | None, registry: ToolRegistry) -> Policy | None:
@@ -58,9 +62,10 @@ def describe_asking(policy: Policy | None, tool: Tool) -> str:
 class FlowGuard:
     """Judges the calls of an executor by its policy, and keeps the ledgers of its sessions."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, journal: "Journal | None" = None) -> None:
         self.policy = policy
         self.sessions = FlowSessions()
+        self._history = FlowHistory(journal)
 
     def open(self, context: ToolContext) -> FlowLedger:
         """Return the ledger of the session of a context, which from now on shares it."""
@@ -70,29 +75,43 @@ class FlowGuard:
             ledger.taint()
         return ledger
 
-    def judge(self, states: Sequence[AdmittedCall], context: ToolContext) -> None:
+    async def recall(self, context: ToolContext, registry: ToolRegistry) -> None:
+        """Read the past of a session that this process sees for the first time, before any of its calls."""
+        await self._history.read(self.open(context), context, registry)
+
+    async def judge(self, states: Sequence[AdmittedCall], context: ToolContext) -> None:
         """Require approval for calls whose values neither the user nor the operator chose."""
         ledger = context.flow.ledger
         tainted = context.tainted or ledger.is_tainted
-        said = ledger.take_unrecorded_texts() if states else []
-        for state, decision in zip(states, self._decide(states, ledger, tainted=tainted), strict=True):
-            state.reasons += decision.reasons
-            state.needs_approval = state.needs_approval or decision.needs_approval
-            state.input_label = ledger.get_input_label(state.entry.tool.flow, state.arguments)
+        said = self._history.take_texts(ledger) if states else []
+        decisions = await self._decide(states, ledger, context.events, tainted=tainted)
+        for state, decision in zip(states, decisions, strict=True):
+            if decision.needs_approval and not self._has_ended(state, ledger):
+                state.reasons += decision.reasons
+                state.needs_approval = True
+            flow = state.entry.tool.flow
+            state.input_label = ledger.get_input_label(flow, state.arguments)
             state.flow_facts = _describe(state, tainted=tainted, said=said)
+            ledger.start_call(flow, state.arguments)
             said = []
 
-    def _decide(self, states: Sequence[AdmittedCall], ledger: FlowLedger, *, tainted: bool) -> "Sequence[FlowDecision]":
-        policy = self.policy
-        if isinstance(policy, FlowPolicy):
-            calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
-            return policy.judge(calls, ledger, tainted=tainted)
-        source = "" if ledger.tainted_by is None else f" ({ledger.tainted_by})"
-        asked = policy.judge([state.entry.tool for state in states], tainted=tainted)
-        return [
-            FlowDecision(is_asked, (_TAINTED.format(tool=state.entry.tool.name, source=source),) if is_asked else ())
-            for state, is_asked in zip(states, asked, strict=True)
-        ]
+    async def _decide(
+        self, states: Sequence[AdmittedCall], ledger: FlowLedger, events: Events, *, tainted: bool
+    ) -> Sequence[FlowDecision]:
+        calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
+        try:
+            if tainted and ledger.has_references:
+                await ledger.recall(calls)
+            return self.policy.judge(calls, ledger, tainted=tainted)
+        except Exception as error:  # noqa: BLE001  a guard that fails lets nothing pass
+            events.warn("the flow policy failed; every call of the batch is asked about", source="flow", error=error)
+            return [FlowDecision(needs_approval=True, reasons=("the flow policy failed",)) for _ in calls]
+
+    def _has_ended(self, state: AdmittedCall, ledger: FlowLedger) -> bool:
+        """Return whether a call has run in an earlier process, so that the journal answers it and nothing runs."""
+        if state.entry.tool.read_only or not self._history.has_past(ledger):
+            return False
+        return self._history.has_ended(ledger, compute_identity(state.call, state.arguments, state.ctx)[1])
 
     async def absorb(self, states: Sequence[CallState], context: ToolContext) -> None:
         """Add the results of calls to the ledger, in steps that let other tasks run."""
@@ -147,7 +166,14 @@ def _add_result(ledger: FlowLedger, state: CallState) -> Iterator[None]:
         call_id=state.call.tool_call_id,
         args=state.arguments,
         structured=result.structured,
+        reference=_find_reference(state),
     )
+
+
+def _find_reference(state: AdmittedCall) -> Reference | None:
+    """Return where the whole of a large result can be searched."""
+    artifact = state.reduced.artifact if isinstance(state.reduced, Ok) else None
+    return artifact if isinstance(artifact, Artifact) else None
 
 
 def _describe(state: AdmittedCall, *, tainted: bool, said: Sequence[str]) -> JsonObject:
@@ -156,9 +182,3 @@ def _describe(state: AdmittedCall, *, tainted: bool, said: Sequence[str]) -> Jso
     if said:
         facts["said"] = [state.ctx.redact(text) for text in said]
     return facts
-
-
-def read_flow_facts(result: Mapping[str, object] | None) -> JsonObject:
-    """Return what the journal knows of a decision; nothing if no policy judged the call."""
-    facts = (result or {}).get("flow")
-    return dict(facts) if isinstance(facts, dict) else {}  # pyright: ignore[reportUnknownArgumentType]  JSON

@@ -72,12 +72,6 @@ async def collect_outcomes(states: Sequence[CallState], batch: Batch) -> list[Ca
     return outcomes
 
 
-def judge_calls(engine: Engine, states: Sequence[AdmittedCall], context: ToolContext) -> None:
-    """Require approval for the calls about which the flow policy wants a person asked."""
-    if engine.flow is not None:
-        engine.flow.judge(states, context)
-
-
 def keep_flow(engine: Engine, states: Sequence[CallState], context: ToolContext) -> None:
     """Let the context and the session of calls keep at once what came in, although the caller may be leaving."""
     keep_taint(context, [state.outcome() for state in states])

@@ -371,7 +371,7 @@ def _collect_facts(state: AdmittedCall, *, policy: str, must_show: bool = False)
         "caller": ctx.caller,
         "policy": policy,
         "working_dir": {"path": str(ctx.working_dir)} if isinstance(ctx.working_dir, Path) else ctx.working_dir,
-        "tainted": ctx.tainted,
+        "tainted": ctx.tainted or bool((state.flow_facts or {}).get("tainted")),
         "args": masked,
         "shown": shown,
         "reasons": list(reasons),

@@ -170,6 +170,7 @@ class Selection:
 
     state: EntryState | None = None
     tool_call_id: str | None = None
+    session_id: str | None = None
     limit: int | None = None
 
 

@@ -246,20 +246,30 @@ class Journal:
         rows = await self._store.select(Selection(tool_call_id=tool_call_id, limit=1))
         return next(iter((await self._read_entries(rows[:1])).values()), None)
 
-    async def list(self, state: EntryState | None = None, limit: int | None = 100) -> Entries:
-        """Return entries, newest first; `None` means any state, or no limit.
+    async def list(
+        self, state: EntryState | None = None, limit: int | None = 100, *, session_id: str | None = None
+    ) -> Entries:
+        """Return entries, newest first; `None` means any state, no limit, or any session.
 
         Raises:
-            UsageError: The state is unknown, or the limit is negative.
+            UsageError: The state is unknown, the limit is negative, or the session id is not text.
+            JournalError: The journal cannot be read, or its own store cannot select by session.
         """
         if state is not None and state not in get_args(EntryState):
             raise UsageError(f"Expected state to be one of {get_args(EntryState)}, got {state!r}", field="state")
         wanted = untyped(limit)
         if wanted is not None and (not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0):
             raise UsageError(f"Expected limit to be an integer of at least 0, or None, got {wanted!r}", field="limit")
+        session = untyped(session_id)
+        if session is not None and not isinstance(session, str):
+            raise UsageError(
+                f"Expected session_id to be text or None, got {type(session).__name__}", field="session_id"
+            )
         most = None if limit is None else min(limit, maxsize)
         await self._try_interrupt_lost()
-        rows = await self._store.select(Selection(state=state, limit=most))
+        rows = await self._store.select(Selection(state=state, session_id=session_id, limit=most))
+        if session_id is not None and any(row.session_id != session_id for row in rows):
+            raise JournalError("The store of this journal cannot select by session: its select() ignores session_id")
         return list((await self._read_entries(rows)).values())
 
     async def interrupted(self) -> Entries:

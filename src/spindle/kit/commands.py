@@ -14,6 +14,7 @@ from spindle.json_types import JsonObject
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content, Free, Setting, Target
 
 _OPERATORS = "|&;<>()\n`"
 _NAME_STARTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{("
@@ -54,16 +55,17 @@ def _would_run(args: Any, _ctx: object) -> str:
 @tool(
     toolset="terminal",
     capabilities=Capabilities(process=["*"]),
+    destructive=True,  # the words of a command can be put together to anything that was granted
     timeout_seconds=MAX_SECONDS + _MARGIN_SECONDS,
     max_result_chars=40_000,
     preview=_would_run,
 )
 async def terminal(
-    command: Annotated[str, Field(min_length=1, max_length=100_000)]
-    | Annotated[list[Word], Field(min_length=1, max_length=1_000)],
-    cwd: Annotated[str, Field(min_length=1, max_length=4_096)] | None = None,
-    stdin: str | None = None,
-    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] = 60,
+    command: Annotated[str, Field(min_length=1, max_length=100_000), Target()]
+    | Annotated[list[Word], Field(min_length=1, max_length=1_000), Target()],
+    cwd: Annotated[str, Field(min_length=1, max_length=4_096), Setting()] | None = None,
+    stdin: Annotated[str, Content()] | None = None,
+    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS), Free()] = 60,
     *,
     ctx: ToolContext,
 ) -> Ok | Err:

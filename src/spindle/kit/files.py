@@ -16,6 +16,7 @@ from spindle.kit import reducers
 from spindle.text import to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content, Free, Ref
 
 _MAX_SHOWN = 20
 _SPACES = re.compile(r"\s+")
@@ -229,11 +230,15 @@ async def read_file(
     toolset="files",
     capabilities=WRITING,
     resources=_resources,
+    output="first-party",
+    produces={"file": "path"},
     idempotent=True,
     timeout_seconds=60,
     preview=_would_write,
 )
-async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
+async def write_file(
+    path: Annotated[Path, Ref("file")], content: Annotated[str, Content()], *, ctx: ToolContext
+) -> Ok | Err:
     """Write a whole text file (UTF-8); creates or replaces the file, and creates folders as needed.
 
     To change a part of a file use patch_file. The write is refused if the file was changed by someone else since you
@@ -256,14 +261,15 @@ async def write_file(path: Path, content: str, *, ctx: ToolContext) -> Ok | Err:
     toolset="files",
     capabilities=WRITING,
     resources=_resources,
+    output="first-party",
     timeout_seconds=60,
     preview=_would_patch,
 )
 async def patch_file(
-    path: Path,
-    old: Annotated[str, Field(min_length=1)],
-    new: str,
-    count: Annotated[int, Field(ge=1, le=10_000)] = 1,
+    path: Annotated[Path, Ref("file")],
+    old: Annotated[str, Field(min_length=1), Content()],
+    new: Annotated[str, Content()],
+    count: Annotated[int, Field(ge=1, le=10_000), Free()] = 1,
     *,
     ctx: ToolContext,
 ) -> Ok | Err:

@@ -12,16 +12,17 @@ from spindle.capabilities.declare import Capabilities
 from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content, Ref, Setting
 
 
 def _normal(status: str) -> str:
     return status.strip().lower()
 
 
-Status = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_normal)]
+Status = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_normal), Setting()]
 """Any text; `done` and `cancelled` close a ticket, in upper or lower case."""
 Ticket: TypeAlias = JsonObject
-TicketId = Annotated[str, Field(min_length=1, max_length=40, pattern="^[A-Za-z0-9_-]+$")]
+TicketId = Annotated[str, Field(min_length=1, max_length=40, pattern="^[A-Za-z0-9_-]+$"), Ref("ticket")]
 
 _PREFIX = "kanban/"
 _CAPABILITIES = Capabilities(storage="session")
@@ -36,6 +37,7 @@ def _resources(_args: object) -> Iterable[str]:
     toolset="kanban",
     capabilities=_CAPABILITIES,
     resources=_resources,
+    produces="ticket",
     read_only=True,
     timeout_seconds=30,
     max_result_chars=40_000,
@@ -52,7 +54,14 @@ async def kanban_list(status: Status | None = None, *, ctx: ToolContext) -> list
     return [{name: ticket[name] for name in _LISTED} for ticket in listed]
 
 
-@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, read_only=True, timeout_seconds=30)
+@tool(
+    toolset="kanban",
+    capabilities=_CAPABILITIES,
+    resources=_resources,
+    produces="ticket",
+    read_only=True,
+    timeout_seconds=30,
+)
 async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
     """Show one complete ticket, with its comments.
 
@@ -63,9 +72,9 @@ async def kanban_show(id: TicketId, *, ctx: ToolContext) -> Ticket | Err:
     return _build_missing_error(id) if ticket is None else ticket
 
 
-@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, timeout_seconds=30)
+@tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, produces="ticket", timeout_seconds=30)
 async def kanban_add(
-    title: Annotated[str, Field(min_length=1, max_length=300)], status: Status = "todo", *, ctx: ToolContext
+    title: Annotated[str, Field(min_length=1, max_length=300), Content()], status: Status = "todo", *, ctx: ToolContext
 ) -> Ticket:
     """Add a ticket to the board, and return it with its new id.
 
@@ -109,7 +118,7 @@ async def kanban_move(id: TicketId, status: Status, *, ctx: ToolContext) -> Tick
 @tool(toolset="kanban", capabilities=_CAPABILITIES, resources=_resources, timeout_seconds=30)
 async def kanban_comment(
     id: TicketId,
-    text: Annotated[str, Field(min_length=1, max_length=4_000)],
+    text: Annotated[str, Field(min_length=1, max_length=4_000), Content()],
     *,
     ctx: ToolContext,
 ) -> Ticket | Err:

@@ -11,6 +11,7 @@ from spindle.capabilities.declare import Capabilities
 from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content, Ref
 
 MAX_CONTENT_CHARS = 20_000
 
@@ -25,9 +26,19 @@ def _resources(_args: object) -> Iterable[str]:
     return ["memory"]
 
 
-@tool(toolset="memory", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
+@tool(
+    toolset="memory",
+    capabilities=_CAPABILITIES,
+    resources=_resources,
+    output="first-party",
+    idempotent=True,
+    timeout_seconds=30,
+)
 async def memory_remember(
-    name: Name, content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)], *, ctx: ToolContext
+    name: Annotated[Name, Content()],
+    content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS), Content()],
+    *,
+    ctx: ToolContext,
 ) -> str:
     """Remember something for later, under a short name. An old note of the same name is replaced.
 
@@ -45,6 +56,7 @@ async def memory_remember(
     toolset="memory",
     capabilities=_CAPABILITIES,
     resources=_resources,
+    produces={"note": "*.name"},
     read_only=True,
     timeout_seconds=30,
     max_result_chars=40_000,
@@ -68,8 +80,16 @@ async def memory_recall(
     return found[:limit]
 
 
-@tool(toolset="memory", capabilities=_CAPABILITIES, resources=_resources, idempotent=True, timeout_seconds=30)
-async def memory_forget(name: Name, *, ctx: ToolContext) -> str | Err:
+@tool(
+    toolset="memory",
+    capabilities=_CAPABILITIES,
+    resources=_resources,
+    output="first-party",
+    destructive=True,
+    idempotent=True,
+    timeout_seconds=30,
+)
+async def memory_forget(name: Annotated[Name, Ref("note")], *, ctx: ToolContext) -> str | Err:
     """Delete one note permanently; the others are kept.
 
     Args:

@@ -9,6 +9,7 @@ from spindle.errors import GateAbortedError, GateNotSupportedError, GateTimeoutE
 from spindle.json_types import JsonObject
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content
 from spindle.turns.gates import Gate
 
 ANSWER_SECONDS = 3_600
@@ -22,8 +23,8 @@ Option = Annotated[str, Field(min_length=1, max_length=500)]
 # Trusted: the answer comes from the user, like a message.
 @tool(toolset="people", trusted=True, timeout_seconds=ANSWER_SECONDS + _MARGIN_SECONDS, max_result_chars=20_000)
 async def ask_user(
-    question: Annotated[str, Field(min_length=1, max_length=4_000)],
-    options: Annotated[list[Option], Field(min_length=1, max_length=20)] | None = None,
+    question: Annotated[str, Field(min_length=1, max_length=4_000), Content()],
+    options: Annotated[list[Option], Field(min_length=1, max_length=20), Content()] | None = None,
     *,
     ctx: ToolContext,
 ) -> str | Err:

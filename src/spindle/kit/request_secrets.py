@@ -14,6 +14,7 @@ from spindle.json_types import JsonObject, JsonValue, untyped
 from spindle.kit.web import Url, build_response_result
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
+from spindle.trust.flow.roles import Content, Free, Setting
 
 _DESCRIPTION = (
     "Send an HTTP request, for example to an API, and return the status, the headers and the body of the response. "
@@ -25,15 +26,20 @@ _HTTPS_PORT = 443
 
 class _RequestArguments(BaseModel):
     method: Annotated[
-        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Field(description="The HTTP method.")
+        Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+        Field(description="The HTTP method."),
+        Setting(),
     ]
     url: Annotated[Url, Field(description='The full URL, such as "https://api.example.org/items?limit=5".')]
     headers: Annotated[
-        dict[str, str] | None, Field(description='Headers to send, such as {"accept": "application/json"}.')
+        dict[str, str] | None,
+        Field(description='Headers to send, such as {"accept": "application/json"}.'),
+        Content(),
     ] = None
     body: Annotated[
         str | JsonObject | list[JsonValue] | None,
         Field(description="Text to send as is, or an object or a list, which is sent as JSON."),
+        Content(),
     ] = None
 
 
@@ -141,8 +147,8 @@ def _schema(places: Mapping[str, tuple[_Destination, ...]]) -> type[BaseModel]:
     bearer = Field(None, description=f"Send this secret as `Authorization: Bearer …`. Available: {available}.")
     headers = Field(None, description='Headers whose values are secrets, by name, such as {"x-api-key": "<name>"}.')
     fields: JsonObject = {
-        "bearer_secret": (names | None, bearer),
-        "secret_headers": (dict[str, names] | None, headers),
+        "bearer_secret": (Annotated[names | None, Free()], bearer),  # each secret has its own destinations
+        "secret_headers": (Annotated[dict[str, names] | None, Content()], headers),
     }
     return create_model("http_request", __base__=_RequestArguments, **fields)
 

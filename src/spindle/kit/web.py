@@ -19,6 +19,7 @@ from spindle.kit.files import decode_text
 from spindle.text import to_line, to_printable
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import tool
+from spindle.trust.flow.roles import Content, Setting, Target
 
 MAX_HTML_CHARS = 1_000_000
 """Limit of the HTML to parse, after scripts, styles and comments are removed."""
@@ -165,13 +166,14 @@ _SNIFFED_BYTES = 4_096
 _EXCERPT_CHARS = 500
 _RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 
-Url = Annotated[str, Field(min_length=1, max_length=8_192)]
+Url = Annotated[str, Field(min_length=1, max_length=8_192), Target()]
 
 
 @tool(
     toolset="web",
     capabilities=ANY_HOST,
     artifact_constructor=MarkdownArtifact,
+    output="third-party-public",
     read_only=True,
     idempotent=True,
     timeout_seconds=90,
@@ -201,10 +203,10 @@ async def web_fetch(url: Url, *, ctx: ToolContext) -> Ok | Err:
 
 @tool(toolset="web", capabilities=ANY_HOST, timeout_seconds=90, max_result_chars=40_000)
 async def http_request(
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+    method: Annotated[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], Setting()],
     url: Url,
-    headers: dict[str, str] | None = None,
-    body: str | JsonObject | list[JsonValue] | None = None,
+    headers: Annotated[dict[str, str] | None, Content()] = None,
+    body: Annotated[str | JsonObject | list[JsonValue] | None, Content()] = None,
     *,
     ctx: ToolContext,
 ) -> Ok:

@@ -12,11 +12,12 @@ _MAX_REASON_CHARS: Final = 400
 class _Session:
     """The ledger that the contexts of one session share."""
 
-    __slots__ = ("id", "ledger")
+    __slots__ = ("has_past", "id", "ledger")
 
     def __init__(self, ledger: FlowLedger) -> None:
         self.ledger = ledger
         self.id: str | None = None
+        self.has_past = True
 
 
 class ContextFlow:
@@ -42,6 +43,15 @@ class ContextFlow:
     @session_id.setter
     def session_id(self, session_id: str) -> None:
         self._session.id = session_id
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the journal may know earlier calls of the session."""
+        return self._session.has_past
+
+    def begin_session(self, session_id: str) -> None:
+        """Judge the calls by the ledger of a session that begins now, whatever the journal knows of the context's."""
+        self._session.id, self._session.has_past = session_id, False
 
     def add_user_text(self, text: str) -> None:
         """Add words of the user, outside a turn or from a tool that asked the user; they vouch for the values in them.

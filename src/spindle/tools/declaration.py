@@ -15,6 +15,7 @@ from spindle.errors import InvalidToolError
 from spindle.json_types import untyped
 from spindle.stash import EMPTY, FrozenStash
 from spindle.text import shorten
+from spindle.tools import schema as schemas
 from spindle.tools.arguments import read_arguments
 from spindle.tools.function import AnyFunction, Function, read_function
 from spindle.tools.identity import fingerprint
@@ -253,9 +254,7 @@ class Tool(Generic[A_co]):
 
     @cached_property
     def _flow(self) -> "ToolFlow":
-        from spindle.tools.flow import build_flow  # noqa: PLC0415  most programs have no flow policy
-
-        return build_flow(self, self._schema)
+        return schemas.build_flow(self, self._schema)
 
     @property
     def origin(self) -> str:

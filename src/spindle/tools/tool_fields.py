@@ -17,6 +17,7 @@ from spindle.errors import InvalidStashError, InvalidToolError, InvalidTrustErro
 from spindle.json_types import is_callback, is_iterable, is_mapping
 from spindle.stash import EMPTY, FrozenStash
 from spindle.text import shorten
+from spindle.tools import schema as schemas
 from spindle.tools.function import Function
 from spindle.tools.invocation import Check
 
@@ -330,33 +331,19 @@ def _secret_fields(value: object, complaints: FieldProblems) -> frozenset[str]:
 
 
 def _produces(value: object, complaints: FieldProblems) -> object:
-    if value is None:
-        return None
-    from spindle.trust.flow.roles import Produces  # noqa: PLC0415  most programs need none of its classes
+    return None if value is None else _read_flow("produces", value, complaints)
 
+
+def _roles(value: object, complaints: FieldProblems) -> object:
+    return NO_ROLES if value is None else _read_flow("roles", value, complaints)
+
+
+def _read_flow(field: Literal["produces", "roles"], value: object, complaints: FieldProblems) -> object:
     try:
-        return Produces.read(value)
+        return schemas.read_produces(value) if field == "produces" else schemas.read_roles(value)
     except InvalidTrustError as error:
-        complaints.append(("produces", f"produces: {error}"))
+        complaints.append((field, f"{field}: {error}"))
         return None
-
-
-def _roles(value: object, complaints: FieldProblems) -> Mapping[str, object]:
-    if value is None:
-        return NO_ROLES
-    from spindle.trust.flow.roles import read_role  # noqa: PLC0415  most programs need none of its classes
-
-    if not is_mapping(value) or not all(isinstance(path, str) and all(path.split(".")) for path in value):
-        expected = "a mapping of arguments, such as 'to' or 'items.*.url', to roles"
-        _complain_unless(False, "roles", expected, value, complaints)  # noqa: FBT003
-        return NO_ROLES
-    found: dict[str, object] = {}
-    for path, role in value.items():
-        try:
-            found[str(path)] = read_role(role)
-        except InvalidTrustError as error:
-            complaints.append(("roles", f"roles[{_format(path)}]: {error}"))
-    return MappingProxyType(found)
 
 
 def _as_tuple(value: object) -> tuple[object, ...] | None:

@@ -4,20 +4,29 @@ The four labels are ordered from most to least trusted. Derived content gets the
 a tool cannot raise the trust of what it read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, overload
+
+from typing_extensions import TypeIs
 
 from spindle.calls import LABELS as _ROW
 from spindle.calls import CallOutcome, Err, Label, Ok, ToolCallRecord
 from spindle.errors import InvalidTrustError
 from spindle.json_types import untyped
+from spindle.text import quote_name, to_printable
+from spindle.trust.decisions import FlowDecision
 
 UNKNOWN: Final[Label] = "third-party-private"
 """The label of content whose origin is unknown: the least trusted one."""
 
 TAINTING: Final = frozenset[Label]({"third-party-public", "third-party-private"})
 """The labels of content that outsiders may have written. First-party data may not be obeyed, but does not taint."""
+
+
+def is_label(value: object) -> TypeIs[Label]:
+    """Return whether a value is a trust label."""
+    return isinstance(value, str) and value in _ROW
 
 
 def join(*labels: Label) -> Label:
@@ -82,6 +91,8 @@ def derived_trust(*, tool_trusted: bool, sources: Iterable[bool | Label]) -> boo
     return tool_trusted is True and all(source is True or source == "trusted" for source in sources)
 
 
+_MAX_SHOWN: Final = 80
+_RUNS: Final = FlowDecision(needs_approval=False)
 _REFUSALS: Final = ("input_invalid", "not_available", "denied", "needs_approval")
 
 
@@ -104,9 +115,53 @@ class ToolFacts(Protocol):
         ...
 
 
+class FlowFacts(Protocol):
+    """What a policy reads of what is known about a tool."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the tool has no side effects."""
+        ...
+
+    @property
+    def output(self) -> Label:
+        """The label of its output."""
+        ...
+
+
+class CallFacts(Protocol):
+    """What a policy reads of a call."""
+
+    @property
+    def flow(self) -> FlowFacts:
+        """What is known about its tool."""
+        ...
+
+
+class TaintFacts(Protocol):
+    """What a policy reads of the ledger of a session."""
+
+    @property
+    def is_tainted(self) -> bool:
+        """Whether third-party content has entered the session."""
+        ...
+
+    @property
+    def tainted_by(self) -> object | None:
+        """The first such content."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class SinkPolicy:
-    """A policy that requires approval for the tools in `dangerous`, unless read-only, once a turn is tainted.
+    """The simplest flow policy, which looks at no values.
+
+    A policy that requires approval for the tools in `dangerous`, unless read-only, once a turn is tainted.
 
     Raises:
         InvalidTrustError: `dangerous` is not a collection of tool names.
@@ -128,11 +183,48 @@ class SinkPolicy:
         """
         return self.is_dangerous(tool) and (tainted or _others_untrusted(tool, batch))
 
-    def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]:
-        """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call."""
-        tools = tuple(batch)
+    @overload
+    def judge(self, batch: Iterable[ToolFacts], *, tainted: bool) -> tuple[bool, ...]: ...
+    @overload
+    def judge(
+        self, batch: Iterable["CallFacts"], ledger: "TaintFacts", *, tainted: bool = False
+    ) -> list[FlowDecision]: ...
+    def judge(
+        self, batch: Iterable[Any], ledger: "TaintFacts | None" = None, *, tainted: bool = False
+    ) -> tuple[bool, ...] | list[FlowDecision]:
+        """Return for each call of a batch whether it needs approval, as `needs_approval` does for one call.
+
+        With the ledger of a session, the batch has calls instead of tools, and each decision has its reason, as those
+        of a `FlowPolicy` have.
+        """
+        if ledger is not None:
+            return self._judge_calls(tuple(batch), ledger, tainted=tainted or ledger.is_tainted)
+        tools: tuple[ToolFacts, ...] = tuple(batch)
         tainting = sum(map(_is_tainting_tool, tools))
         return tuple(self.is_dangerous(tool) and (tainted or tainting > _is_tainting_tool(tool)) for tool in tools)
+
+    def _judge_calls(self, calls: "Sequence[CallFacts]", ledger: "TaintFacts", *, tainted: bool) -> list[FlowDecision]:
+        decisions: list[FlowDecision] = []
+        for call in calls:
+            others = (each.flow for each in calls if each is not call)
+            beside = next((flow.name for flow in others if is_third_party(flow.output)), None)
+            is_asked = call.flow.name in self.dangerous and not call.flow.read_only and (tainted or beside is not None)
+            decisions.append(_explain(call.flow.name, ledger, beside, tainted=tainted) if is_asked else _RUNS)
+        return decisions
+
+
+def is_third_party(label: Label) -> bool:
+    """Return whether a label is one of outside content, which taints a session."""
+    return label not in ("trusted", "first-party")
+
+
+def _explain(tool: str, ledger: TaintFacts, beside: str | None, *, tainted: bool) -> FlowDecision:
+    if tainted:
+        source = "" if ledger.tainted_by is None else f" ({to_printable(str(ledger.tainted_by), _MAX_SHOWN)})"
+        reason = f"{quote_name(tool)} is a sink, and the session has read third-party content{source}"
+    else:
+        reason = f"{quote_name(tool)} is a sink, and {quote_name(beside or '')} reads third-party content beside it"
+    return FlowDecision(needs_approval=True, reasons=(reason,))
 
 
 def is_tainting(outcome: CallOutcome) -> bool:

@@ -30,6 +30,14 @@ def test_new_file_has_the_application_id_and_the_newest_version(path: Path) -> N
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_calls_of_a_session_are_found_by_an_index_in_their_order(path: Path) -> None:
+    with closing(connect(path)) as connection:
+        query = "EXPLAIN QUERY PLAN SELECT * FROM calls WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
+        [(*_, plan)] = connection.execute(query, ("s", 10)).fetchall()
+
+    assert "calls_by_session" in plan  # and no second step that sorts
+
+
 def test_migrations_that_were_applied_are_skipped(path: Path) -> None:
     with closing(connect(path)) as connection:
         migrate(connection, STEPS)

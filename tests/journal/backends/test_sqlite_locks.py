@@ -124,6 +124,7 @@ async def test_file_of_an_older_version_is_upgraded(path: Path) -> None:
         pass
     with closing(sqlite3.connect(path)) as other:
         other.execute("DROP TABLE states")
+        other.execute("DROP INDEX calls_by_session")
         other.execute("ALTER TABLE calls DROP COLUMN caller")
         other.execute("PRAGMA user_version = 1")
 
@@ -132,7 +133,7 @@ async def test_file_of_an_older_version_is_upgraded(path: Path) -> None:
         assert states([entry]) == [("held", "interrupted")]
         assert entry.caller is None
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("PRAGMA user_version").fetchone() == (4,)
+        assert other.execute("PRAGMA user_version").fetchone() == (5,)
 
 
 async def test_lock_that_is_not_released_is_reported_to_every_caller(

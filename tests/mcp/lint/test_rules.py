@@ -10,7 +10,7 @@ def test_ids_are_ordered_and_texts_are_sentences() -> None:
     assert list(RULES) == sorted(RULES)
     for name, rule in RULES.items():
         assert rule.id == name
-        assert re.fullmatch(r"SP[1-5]\d\d", name)
+        assert re.fullmatch(r"SP[1-6]\d\d", name)
         assert rule.severity in SEVERITIES
         assert rule.help.endswith(".")
         assert not rule.title.endswith(".")

@@ -53,7 +53,7 @@ class Alice:
     def __init__(self, address: str = "ann@example.org") -> None:
         self.address, self.questions = address, list[str]()
 
-    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
+    async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
         self.questions.append(params.message)
         if "approve" in params.requested_schema["properties"]:
             return NO
@@ -112,8 +112,12 @@ async def test_sessions_have_ledgers_of_their_own(mode: str) -> None:
         Caller(key="other" if has_session else "token", client=None if has_session else "y", has_session=has_session),
     ]
     current = [callers[0]]
+
+    def identify(_ctx: object) -> Caller:
+        return current[0]
+
     alice = Alice()
-    server, executor = serve(identify=lambda _ctx: current[0])
+    server, executor = serve(identify=identify)
     with anyio.fail_after(30):
         async with Client(server.sdk, mode=mode, elicitation_callback=alice.elicit) as client:
             await client.call_tool("ask", {})

@@ -12,8 +12,7 @@ from spindle import Tool, ToolRegistry, tool
 from spindle.bridges import anthropic, gemini, mcp
 from spindle.bridges.openai import chat_completions, responses_api
 from spindle.tools.schema.role_paths import remove_roles, take_roles
-from spindle.trust.flow import Content, Free, Ref, Role, Setting, Target
-from spindle.trust.flow.roles import ROLE_KEY
+from spindle.trust.flow import ROLE_KEY, Content, Free, Ref, Role, Setting, Target
 
 
 class Person(BaseModel):

@@ -9,6 +9,7 @@ import anyio
 from spindle import cli, mcp
 from spindle.addresses import mask_password
 from spindle.cli.checks.check import Check
+from spindle.cli.checks.flow import check_declarations
 from spindle.cli.config.loader import Config
 from spindle.cli.runtime_servers import build_server_secret_lookup, build_specs
 from spindle.errors import RunError, SpindleError
@@ -49,13 +50,14 @@ async def _check_servers(config: Config) -> list[Check]:
                 await servers.features.list_resource_templates()
             for status, spec in zip(servers.status(), specs, strict=True):
                 checks += [_check_status(status, spec), check_reach(spec, status.reach), *check_lock(status)]
-            checks += check_flow(config, servers)
+            checks += check_flow_names(config, servers)
+            checks += check_declarations(config, servers.registry, what="of servers")
     except SpindleError as error:
         checks.append(Check(_AREA, "servers", "failed", str(error)))
     return checks
 
 
-def check_flow(config: Config, servers: "mcp.McpServers") -> Iterator[Check]:
+def check_flow_names(config: Config, servers: "mcp.McpServers") -> Iterator[Check]:
     """Yield the names in `[flow]` that the connected servers do not have."""
     if config.flow is None:
         return

@@ -78,6 +78,7 @@ def show(id: Id, /, *, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG
     if approval.answered_at is not None:
         who = f" by {approval.answered_by}" if approval.answered_by else ""
         facts.append(f"answered {_format_time(approval.answered_at)}{who}")
+    facts += [f"why: {reason}" for reason in approval.reasons]
     if approval.caller is not None:
         facts.append(f"caller: {json_format.dumps(approval.caller, ensure_ascii=False)}")
     out.tree(f"{approval.id}  {approval.tool}", [(fact, ()) for fact in facts])

@@ -12,6 +12,7 @@ import anyio
 from spindle.cli.checks.check import Check, Status
 from spindle.cli.checks.configuration import check_config
 from spindle.cli.checks.extras import check_extras
+from spindle.cli.checks.flow import check_flow
 from spindle.cli.checks.logins import check_logins
 from spindle.cli.checks.machine import check_machine
 from spindle.cli.checks.servers import check_servers
@@ -44,6 +45,7 @@ def _check_journal_file(area: str, path: Path) -> Check:
 CHECKS: tuple[Callable[[Config], Iterable[Check]], ...] = (
     check_config,
     check_journal_file,
+    check_flow,
     check_servers,
     check_logins,
     check_extras,

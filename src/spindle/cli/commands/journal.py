@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import anyio
 from cyclopts import App, Parameter
 
+from spindle.cli.config.loader import Config
 from spindle.cli.main import INTERRUPTED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
 from spindle.cli.output import Output, format_duration, print_message
@@ -72,6 +73,25 @@ async def read_calls(source: JournalSource, wanted: CallFilter) -> list[JournalE
     return sorted(found, key=lambda entry: entry.started_at, reverse=True)[: wanted.limit]
 
 
+async def find_call(source: JournalSource, id: str) -> JournalEntry:
+    """Return the newest call with an id, or the one whose id starts with it.
+
+    Raises:
+        CommandError: There is no such call.
+        UsageError: Several ids start with it.
+        JournalError: The journal cannot be read.
+    """
+    found = await read_calls(source, CallFilter(id=id))
+    exact = [entry for entry in found if entry.tool_call_id == id] or found
+    if not exact:
+        known = [entry.tool_call_id for entry in await read_calls(source, CallFilter(limit=200))]
+        raise build_unknown_error("call", id, known, "`spindle journal list` shows the newest")
+    others = {entry.tool_call_id for entry in exact}
+    if len(others) > 1:
+        raise UsageError(f"{id!r} matches {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
+    return exact[0]
+
+
 def _list_numbered_files(path: Path) -> list[Path]:
     """Return the files `journal-2.sqlite` … that older versions wrote for concurrent processes."""
     name = re.compile(rf"{re.escape(path.stem)}-[0-9]{{1,2}}{re.escape(path.suffix)}")
@@ -106,7 +126,7 @@ async def _find_calls(journal: Journal, wanted: CallFilter) -> list[JournalEntry
         return [exact]
     size = _PAGE
     while True:
-        page = await journal.list(wanted.state, limit=size)
+        page = await journal.list(wanted.state, limit=size, session_id=wanted.session)
         found = [entry for entry in page if wanted.matches(entry)]
         if len(page) < size or (wanted.limit is not None and len(found) >= wanted.limit):
             return found
@@ -170,7 +190,7 @@ def list_calls(
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """List the calls, newest first."""
-    path, shown = _get_source(where)
+    path, shown = get_source(where.load())
     wanted = CallFilter(limit=max(limit, 0), state=only, tool=tool, session=session, failed=failed)
     entries, out = anyio.run(read_calls, path, wanted), Output()
     if json:
@@ -193,16 +213,8 @@ def show(
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Show everything recorded about one call."""
-    path, _ = _get_source(where)
-    found = anyio.run(read_calls, path, CallFilter(id=id))
-    exact = [entry for entry in found if entry.tool_call_id == id] or found
-    if not exact:
-        known = [entry.tool_call_id for entry in anyio.run(read_calls, path, CallFilter(limit=200))]
-        raise build_unknown_error("call", id, known, "`spindle journal list` shows the newest")
-    others = {entry.tool_call_id for entry in exact}
-    if len(others) > 1:
-        raise UsageError(f"{id!r} matches {len(others)} calls: {', '.join(sorted(others)[:3])} …", field="id")
-    entry, out = exact[0], Output()
+    path, _ = get_source(where.load())
+    entry, out = anyio.run(find_call, path, id), Output()
     if json:
         out.json(entry_to_json(entry))
         return OK
@@ -214,7 +226,7 @@ def show(
 def follow(*, tool: ToolName = None, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Print each call when it starts and when it finishes, until Ctrl-C; with --json, one object per line."""
     with suppress(KeyboardInterrupt):  # the normal way to stop; not an error to report
-        path, _ = _get_source(where)
+        path, _ = get_source(where.load())
         is_new = isinstance(path, Path) and not _wait_for_file(path)
         anyio.run(partial(_print_changes, path, is_new=is_new, tool=tool, json=json))
     return INTERRUPTED
@@ -249,9 +261,12 @@ def entry_to_json(entry: JournalEntry) -> dict[str, Any]:
     return facts | {"duration_ms": None if seconds is None else round(seconds * 1000, 3)}
 
 
-def _get_source(where: ConfigOptions) -> tuple[JournalSource, str]:
-    """Return the configured journal, and how to show it."""
-    config = where.load()
+def get_source(config: Config) -> tuple[JournalSource, str]:
+    """Return the configured journal, and how to show it.
+
+    Raises:
+        InvalidConfigError: The journal is kept in memory.
+    """
     if config.journal is None:
         raise config.error(("journal", "path"), "the journal is kept in memory and cannot be read; set a path")
     return config.journal if isinstance(config.journal, Path) else partial(build_journal, config), str(config.journal)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,6 +15,7 @@ from spindle.cli.config.loader import Config
 from spindle.cli.main import FAILED, OK, USAGE
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, build_warning_events, print_message, show_progress
+from spindle.cli.runtime_flow import FlowDeclarations, build_flow_policy
 from spindle.cli.runtime_registry import start_servers
 from spindle.cli.runtime_servers import build_backends
 from spindle.cli.runtime_tools import build_local_registry
@@ -69,7 +70,10 @@ def lint(
     accepted = _read_baseline(what)
     loaded = _load(config)
     report = lint_subjects(
-        loaded.subjects, dialects=what.dialect or DIALECT_NAMES, ignore=(*config.lint.ignore, *what.ignore)
+        declare_subjects(config, loaded.subjects),
+        dialects=what.dialect or DIALECT_NAMES,
+        ignore=(*config.lint.ignore, *what.ignore),
+        flow=build_flow_policy(config),
     )
     wanted = [each for each in report.findings if not what.rule or is_covered(each, what.rule)]
     if what.write_baseline:
@@ -90,6 +94,12 @@ def lint(
     worst = SEVERITIES.index(what.fail_on)
     has_failed = any(SEVERITIES.index(each.severity) <= worst for each in new)
     return FAILED if has_failed or loaded.missing else OK
+
+
+def declare_subjects(config: Config, subjects: Sequence[Subject]) -> list[Subject]:
+    """Return definitions with their tools as `[flow]` declares them."""
+    declarations = FlowDeclarations(config)
+    return [each if each.tool is None else replace(each, tool=declarations.declare(each.tool)) for each in subjects]
 
 
 def _check_options(what: LintOptions, config: Config) -> None:

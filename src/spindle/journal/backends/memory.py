@@ -27,6 +27,8 @@ class MemoryJournalStore:
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
+        self._by_session: dict[str, dict[str, None]] = {}
+        """The keys of each session, oldest first."""
         self._lock = Lock()
         self._is_closed = False
         self.lost_calls = LostCalls()
@@ -87,7 +89,7 @@ class MemoryJournalStore:
         self._check_open()
         await checkpoint()
         with self._lock:
-            return list(islice(_find_matching(reversed(self._rows.values()), selection), selection.limit))
+            return list(islice(_find_matching(self._iterate(selection.session_id), selection), selection.limit))
 
     def mark_process_lost(self) -> None:
         """Mark every started call as interrupted, to simulate the loss of a process in tests."""
@@ -101,9 +103,7 @@ class MemoryJournalStore:
         known = self._rows.get(key)
         if known is not None and not can_begin(claim, known):
             return known
-        # Removed first, so that a repeated call becomes the newest.
-        self._rows.pop(key, None)
-        self._rows[key] = claim.row if known is None else build_repeated_row(claim, known)
+        self._insert(claim.row if known is None else build_repeated_row(claim, known))
         return None
 
     def _end(self, outcome: Outcome) -> bool:
@@ -115,8 +115,23 @@ class MemoryJournalStore:
     def _note(self, row: Row) -> None:
         known = self._rows.get(row.idempotency_key)
         if known is None or has_never_run(known):
-            self._rows.pop(row.idempotency_key, None)
-            self._rows[row.idempotency_key] = row
+            self._insert(row)
+
+    def _insert(self, row: Row) -> None:
+        """Store a row as the newest; one with the same key is removed first."""
+        key = row.idempotency_key
+        known = self._rows.pop(key, None)
+        if known is not None and known.session_id is not None:
+            self._by_session[known.session_id].pop(key, None)
+        self._rows[key] = row
+        if row.session_id is not None:
+            self._by_session.setdefault(row.session_id, {})[key] = None
+
+    def _iterate(self, session_id: str | None) -> Iterable[Row]:
+        """Return the rows of a session, or all, newest first."""
+        if session_id is None:
+            return reversed(self._rows.values())
+        return (self._rows[key] for key in reversed(self._by_session.get(session_id, {})))
 
     def _check_open(self) -> None:
         if self._is_closed:

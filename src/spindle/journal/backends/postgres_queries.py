@@ -129,14 +129,17 @@ COUNT_INTERRUPTED = "SELECT count(*) FROM spindle_calls WHERE state = 'interrupt
 """Count the calls of a run that are marked as interrupted."""
 
 
-def build_select(*, state: str | None, has_tool_call_id: bool) -> str:
-    """Return the query for calls, newest first: `$1` is the limit, followed by the state and the id, if used."""
+def build_select(*, state: str | None, has_tool_call_id: bool, has_session_id: bool = False) -> str:
+    """Return the query for calls, newest first: `$1` is the limit, followed by the state and the ids, if used."""
     terms: list[str] = []
     if state is not None:
         # Written out, so that the index of unfinished calls is used.
         terms.append("state = $2" if state == "finished" else "ended_at IS NULL AND state = $2")
     if has_tool_call_id:
         terms.append(f"tool_call_id = ${len(terms) + 2}")
+    if has_session_id:
+        place = f"${len(terms) + 2}"
+        terms.append(f"(left(session_id, 200) = left({place}::text, 200) AND session_id = {place})")
     where = f"WHERE {' AND '.join(terms)}" if terms else ""
     return f"SELECT {_COLUMNS} FROM spindle_calls {where} ORDER BY seq DESC LIMIT $1"  # noqa: S608 - constant text only
 
@@ -309,8 +312,13 @@ class CallTable:
         return bool(gone)
 
     async def _select(self, selection: Selection) -> list[Row]:
-        query = build_select(state=selection.state, has_tool_call_id=selection.tool_call_id is not None)
-        wanted = [selection.state, None if selection.tool_call_id is None else escape_text(selection.tool_call_id)]
+        query = build_select(
+            state=selection.state,
+            has_tool_call_id=selection.tool_call_id is not None,
+            has_session_id=selection.session_id is not None,
+        )
+        ids = (selection.tool_call_id, selection.session_id)
+        wanted = [selection.state, *(None if each is None else escape_text(each) for each in ids)]
         values = [value for value in wanted if value is not None]
         return [to_row(found) for found in await self._connection.fetch(query, selection.limit, *values)]
 

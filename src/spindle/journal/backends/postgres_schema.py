@@ -67,6 +67,8 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         # Expired records are looked for at intervals.
         "CREATE INDEX spindle_states_by_expiry ON spindle_states (kind, expires_at) WHERE expires_at IS NOT NULL",
     ),
+    # An index does not accept long text.
+    ("CREATE INDEX spindle_calls_by_session ON spindle_calls (left(session_id, 200), seq)",),
 )
 """The statements of each migration; a schema's version is the number of migrations applied.
 

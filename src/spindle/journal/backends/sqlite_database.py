@@ -209,6 +209,9 @@ class Database(LockedDatabase):
         if selection.tool_call_id is not None:
             terms.append("tool_call_id = ?")
             values.append(selection.tool_call_id)
+        if selection.session_id is not None:
+            terms.append("session_id = ?")
+            values.append(selection.session_id)
         where = f"WHERE {' AND '.join(terms)}" if terms else ""
         query = f"SELECT {_COLUMNS} FROM calls {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - constant text only
         limit = -1 if selection.limit is None else selection.limit

@@ -65,6 +65,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE INDEX states_by_status ON states (kind, status, seq)",
         'CREATE INDEX states_by_group ON states (kind, "group", seq)',
     ),
+    ("CREATE INDEX calls_by_session ON calls (session_id, seq)",),
 )
 """The statements of each migration; a file's version is the number of migrations applied."""
 

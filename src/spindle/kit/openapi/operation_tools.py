@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from spindle.calls import Err, Ok
+from spindle.calls import Err, Label, Ok
 from spindle.capabilities.declare import Capabilities
 from spindle.capabilities.network.handle import Response
 from spindle.capabilities.network.hosts import parse_url
@@ -66,6 +66,7 @@ def build_api_tools(
     exclude: Iterable[str] = (),
     requires_approval: Collection[str] = (),
     trusted: bool = False,
+    output: Label | None = None,
     timeout_seconds: float = 60,
     max_result_chars: int | None = 50_000,
 ) -> ApiTools:
@@ -73,18 +74,15 @@ def build_api_tools(
 
     `base_url` replaces the servers of the description; `url` is where the description was read. `secrets` maps
     security schemes to names of secrets. `operations` selects operations by id or by `tag:NAME`, `exclude` removes
-    some; both accept patterns such as `list*`. A GET is `read_only`. Each tool reaches the host of the API only.
+    some; both accept patterns such as `list*`. A GET is `read_only`, a DELETE `destructive`; `output` is the
+    trust label of what the API returns. Each tool reaches the host of the API only.
 
     Raises:
         InvalidOpenApiError: No server is known, or more than `MAX_OPERATIONS` operations are selected.
     """
     description = ApiDescription(document, url=url)
     chosen = [each for each in description.read_operations() if _is_selected(each, operations, exclude)]
-    if len(chosen) > MAX_OPERATIONS:
-        raise InvalidOpenApiError(
-            f"the description {quote_name(name)} has {len(chosen)} operations, more than {MAX_OPERATIONS}; "
-            "select some with operations=[…], by id or by tag:NAME"
-        )
+    _check_count(name, len(chosen))
     problems = description.problems
     found: dict[str, Tool] = {}
     for operation in chosen:
@@ -101,6 +99,8 @@ def build_api_tools(
                 handler=partial(_call, endpoint),
                 toolset=f"openapi-{name}",
                 trusted=trusted,
+                output=output,
+                destructive=operation.method == "DELETE",
                 capabilities=Capabilities(
                     network=[parse_url(endpoint.base_url).host],
                     secrets=[each.secret for each in endpoint.credentials] or None,
@@ -115,6 +115,14 @@ def build_api_tools(
         except (InvalidOpenApiError, InvalidToolError, CapabilityError) as error:
             problems.append(f"{to_printable(operation.id, 200)} is left out: {error}")
     return ApiTools(tools=tuple(found.values()), problems=tuple(problems))
+
+
+def _check_count(name: str, count: int) -> None:
+    if count > MAX_OPERATIONS:
+        raise InvalidOpenApiError(
+            f"the description {quote_name(name)} has {count} operations, more than {MAX_OPERATIONS}; "
+            "select some with operations=[…], by id or by tag:NAME"
+        )
 
 
 def _is_selected(operation: Operation, wanted: Iterable[str] | None, unwanted: Iterable[str]) -> bool:

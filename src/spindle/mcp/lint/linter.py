@@ -9,6 +9,7 @@ from spindle.bridges.price import DIALECT_NAMES
 from spindle.errors import InvalidToolError
 from spindle.json_types import JsonObject, is_object
 from spindle.mcp.lint.findings import SEVERITIES, Finding
+from spindle.mcp.lint.flow_checks import check_flow
 from spindle.mcp.lint.name_checks import check_names
 from spindle.mcp.lint.provider_checks import PriceTable, check_providers
 from spindle.mcp.lint.rules import RULES, report
@@ -18,6 +19,7 @@ from spindle.mcp.lint.text_checks import check_texts
 from spindle.text import escape_invisible
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.definitions import DefinitionTexts, sanitise_definition
+from spindle.trust.flow.policy import FlowPolicy
 
 _MAX_REASON_CHARS: Final = 300
 
@@ -39,19 +41,25 @@ def lint_registry(
     extra: Iterable[Subject] = (),
     dialects: Sequence[str] = DIALECT_NAMES,
     ignore: Iterable[str] = (),
+    flow: FlowPolicy | None = None,
 ) -> list[Finding]:
     """Return the findings about all tools of a registry, the worst first.
 
     `listings` has the definitions of upstream servers before they were sanitised: `McpServers.definitions()`. Without
     it, their sanitised definitions are linted. `extra` has further definitions, such as prompts. `ignore` has rules to
-    leave out: `SP304`, a family such as `SP3`, or `SP104:server/tool` with `*` for any text.
+    leave out: `SP304`, a family such as `SP3`, or `SP104:server/tool` with `*` for any text. With `flow`, what
+    the tools declare for that policy is checked too.
     """
     subjects = [*build_subjects(registry, listings), *extra]
-    return lint_subjects(subjects, dialects=dialects, ignore=ignore).findings
+    return lint_subjects(subjects, dialects=dialects, ignore=ignore, flow=flow).findings
 
 
 def lint_subjects(
-    subjects: Sequence[Subject], *, dialects: Sequence[str] = DIALECT_NAMES, ignore: Iterable[str] = ()
+    subjects: Sequence[Subject],
+    *,
+    dialects: Sequence[str] = DIALECT_NAMES,
+    ignore: Iterable[str] = (),
+    flow: FlowPolicy | None = None,
 ) -> LintReport:
     """Lint definitions, and return the findings and the prices."""
     priced, prices = check_providers(subjects, dialects)
@@ -60,6 +68,7 @@ def lint_subjects(
         *check_names(subjects),
         *check_registry(subjects),
         *priced,
+        *(() if flow is None else check_flow(subjects, flow)),
     ]
     patterns = tuple(ignore)
     kept = {each.fingerprint: each for each in found if not is_covered(each, patterns)}

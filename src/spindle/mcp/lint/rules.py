@@ -197,10 +197,20 @@ _RULES: Final = (
     _rule(
         "SP503", "warning", "Expensive list of tools", "Filter with a profile: all definitions are in every request."
     ),
+    # information flow
+    _rule(
+        "SP601", "note", "Arguments without a role", "They are judged by the strictest one. Declare roles in `[flow]`."
+    ),
+    _rule(
+        "SP602",
+        "warning",
+        "Source that outsiders can write to is trusted",
+        "Its label hides their text from the flow policy. Declare a third-party `output`.",
+    ),
 )
 
 RULES: Final = MappingProxyType({rule.id: rule for rule in _RULES})
-"""All rules by id: SP1xx poison, SP2xx secrets, SP3xx quality, SP4xx provider limits, SP5xx price."""
+"""All rules by id: SP1xx poison, SP2xx secrets, SP3xx quality, SP4xx provider limits, SP5xx price, SP6xx flow."""
 
 
 def report(

@@ -10,5 +10,9 @@ if TYPE_CHECKING:
     from spindle.tools.schema.json_schema import RawSchema as RawSchema
     from spindle.tools.schema.pydantic_errors import translate_errors as translate_errors
     from spindle.tools.schema.python_types import TypedSchema as TypedSchema
+    from spindle.tools.schema.role_paths import take_roles as take_roles
+    from spindle.tools.schema.tool_flow import build_flow as build_flow
+    from spindle.tools.schema.tool_flow import read_produces as read_produces
+    from spindle.tools.schema.tool_flow import read_roles as read_roles
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -220,7 +220,7 @@ class RawSchema:
         return deepcopy(self._schema)
 
     def roles(self) -> "Mapping[str, Role]":
-        """Return no roles: whoever wrote the schema may be a server, which must not loosen a policy."""
+        """Return no roles: the schema may be that of a server, which must not loosen a policy."""
         return {}
 
     def can_be_empty(self) -> bool:

@@ -1,10 +1,11 @@
 """Arguments described by Python types: pydantic validates them and generates their JSON Schema."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial, reduce
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
@@ -20,13 +21,16 @@ from typing_extensions import TypedDict, is_typeddict
 
 from spindle.errors import InvalidToolArgsError, InvalidToolError
 from spindle.json_types import JsonObject, JsonValue, copy_object, is_object
+from spindle.tools import schema as schemas
 from spindle.tools.identity import canonical_json
 from spindle.tools.schema.base import Problem, Validate, build_refusal, format_location, format_problems, suggest_name
 from spindle.tools.schema.booleans import build_boolean_finder, collect_node_kinds, find_booleans_for_numbers
 from spindle.tools.schema.pydantic_errors import translate_errors
-from spindle.tools.schema.role_paths import take_roles
-from spindle.trust.flow.roles import Role
 
+if TYPE_CHECKING:
+    from spindle.trust.flow.roles import Role
+
+_ROLES: Final = "spindle.trust.flow.roles"
 _METHOD_NAMES: dict[str, str] = {}
 _PLAIN = frozenset({str, int, bool, type(None)})
 
@@ -180,7 +184,7 @@ class TypedSchema:
         """Return the JSON Schema sent to the model."""
         return self._json_schema
 
-    def roles(self) -> Mapping[str, Role]:
+    def roles(self) -> "Mapping[str, Role]":
         """Return the roles that its types declare, by dotted path."""
         return self._described[1]
 
@@ -209,7 +213,7 @@ class TypedSchema:
         return self._described[0]
 
     @cached_property
-    def _described(self) -> tuple[JsonObject, Mapping[str, Role]]:
+    def _described(self) -> "tuple[JsonObject, Mapping[str, Role]]":
         try:
             schema = generate_json_schema(self._adapter, closed=not self._is_open)
         except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
@@ -222,7 +226,8 @@ class TypedSchema:
         for name, text in self._texts().items():
             if name in properties:
                 properties[name].setdefault("description", text)
-        return schema, take_roles(schema)
+        # No type has a role before the module of roles is loaded, which most programs do not need.
+        return schema, schemas.take_roles(schema) if _ROLES in sys.modules else {}
 
     def validator(self) -> Validate:
         """Return the function that validates a call's arguments."""

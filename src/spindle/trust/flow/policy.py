@@ -8,6 +8,7 @@ from typing import Final
 from spindle.errors import InvalidTrustError
 from spindle.json_types import JsonValue, is_iterable, is_mapping
 from spindle.text import did_you_mean
+from spindle.trust.decisions import FlowDecision
 from spindle.trust.flow.judging import Judge, Vouched
 from spindle.trust.flow.ledger import FlowLedger
 from spindle.trust.flow.roles import ROLE_NAMES, HasFlow, Ref, Role, Target, ToolFlow
@@ -27,17 +28,6 @@ class FlowCall:
     def flow(self) -> ToolFlow:
         """What a policy knows about the tool."""
         return self.tool if isinstance(self.tool, ToolFlow) else self.tool.flow
-
-
-@dataclass(frozen=True, slots=True)
-class FlowDecision:
-    """Whether a call needs a person's approval, and why, in sentences for that person."""
-
-    needs_approval: bool
-    reasons: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.needs_approval
 
 
 _RUNS: Final = FlowDecision(needs_approval=False)

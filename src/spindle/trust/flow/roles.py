@@ -7,6 +7,7 @@ undeclared values are free.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from spindle.errors import InvalidTrustError
@@ -170,31 +171,24 @@ class ToolFlow:
 
     def get_role(self, leaf: Leaf) -> Role:
         """Return the role of a value: the declared one of the longest path, or the strictest."""
-        for end in range(len(leaf.path), 0, -1):
-            role = self.roles.get(".".join(leaf.path[:end])) or self._find_by_pattern(leaf.path[:end])
+        roles, path = self.roles, leaf.path
+        for end in range(len(path), 0, -1) if roles else ():
+            role = _find_role(roles, path[:end])
             if role is not None:
                 return role
         if self.is_free_by_default:
             return _PLAIN["free"]
         return _PLAIN["target" if isinstance(leaf.value, str) else "setting"]
 
-    def _find_by_pattern(self, path: tuple[str, ...]) -> Role | None:
-        """Return the role of a path with `*` for a key that the caller chose."""
-        for pattern, role in self.roles.items():
-            steps = pattern.split(".") if "*" in pattern else []
-            if len(steps) == len(path) and all(step in ("*", name) for step, name in zip(steps, path, strict=True)):
-                return role
-        return None
-
     def is_sink(self, leaves: Collection[Leaf]) -> bool:
         """Return whether a call can carry something out or change something."""
         if self.is_reader:
             return False
-        return not self.read_only or any(isinstance(self.get_role(leaf), Target) for leaf in leaves)
+        return not self.read_only or self.destructive or any(isinstance(self.get_role(leaf), Target) for leaf in leaves)
 
     def get_leaves(self, args: Mapping[str, JsonValue]) -> tuple[Leaf, ...]:
         """Return every value in the arguments that says something: no `None`, no empty text."""
-        return tuple(_iterate(args, (), self.keys, is_outermost=True))
+        return tuple(islice(_iterate(args, (), self.keys, is_outermost=True), MAX_LEAVES + 1))
 
 
 class HasFlow(Protocol):
@@ -206,25 +200,59 @@ class HasFlow(Protocol):
         ...
 
 
-_MAX_DEPTH: Final = 200
+MAX_LEAVES: Final = 2_000
+"""A call with more values is not judged one by one."""
+_MAX_DEPTH: Final = 100
+
+
+def _find_role(roles: Mapping[str, Role], path: tuple[str, ...]) -> Role | None:
+    """Return the role of a path, or of the same path with `*` for names that the caller chose."""
+    if any("." in step for step in path):  # such a name must not be read as a path
+        path = tuple(step.replace(".", "\0") for step in path)
+    role = roles.get(".".join(path))
+    if role is not None or len(path) == 1:
+        return role
+    for pattern, each in roles.items():
+        if "*" in pattern:
+            steps = pattern.split(".")
+            if len(steps) == len(path) and all(step in ("*", name) for step, name in zip(steps, path, strict=True)):
+                return each
+    return None
 
 
 def _iterate(
     value: object, path: tuple[str, ...], keys: frozenset[str], *, is_outermost: bool = False
 ) -> Iterator[Leaf]:
-    if len(path) > _MAX_DEPTH:
-        yield Leaf(path[:3], repr(type(value)))
-    elif isinstance(value, str):
+    if isinstance(value, str):
         if value.strip():
             yield Leaf(path, value)
     elif isinstance(value, (bool, int, float)):
         yield Leaf(path, value)
+    elif len(path) > _MAX_DEPTH:
+        yield Leaf(path[:3], f"{type(value)} at depth {len(path)}")
     elif is_mapping(value):
         for key, part in value.items():
             name = str(key)
-            if not is_outermost and name not in keys:
+            if name not in keys and (keys or not is_outermost):
                 yield Leaf((*path, "*"), name)
             yield from _iterate(part, (*path, name), keys)
     elif is_list_or_tuple(value):
         for part in value:
             yield from _iterate(part, (*path, "*"), keys)
+    elif value is not None:
+        yield Leaf(path, f"{value}")
+
+
+def to_text(value: str | float) -> str:
+    """Return a value as it would stand in a text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < _MAX_EXACT else repr(value)
+    return str(value) if abs(value) < _MAX_WRITTEN else hex(value)
+
+
+_MAX_EXACT: Final = 1e15
+_MAX_WRITTEN: Final = 10**1_000

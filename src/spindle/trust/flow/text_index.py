@@ -1,36 +1,48 @@
 """An index of texts in which values are found on token boundaries, in microseconds whatever the size of the texts.
 
-A value counts as found only if it stands there by itself: `x.com` is not in `bob@x.com`, and `26` not in `$26.50`.
-Letters of other scripts are other letters, and a value with invisible characters is found nowhere. Plain words and mail
-addresses are compared without case; what has digits or a path is compared exactly, since `bit.ly/aBc` and `bit.ly/AbC`
-are two addresses.
+A value counts as found only if it stands there by itself. Letters of other scripts are other letters, and a value with
+invisible characters is found nowhere. Plain words and mail addresses are compared without case; what has digits or a
+path is compared exactly, since `bit.ly/aBc` and `bit.ly/AbC` are two addresses.
 """
 
 import re
-import unicodedata
-from collections.abc import Iterator
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
+from threading import Lock
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from spindle.text import INVISIBLE
+from spindle.trust.flow.tokens import (
+    HIDDEN,
+    MAX_VALUE_CHARS,
+    WORD,
+    fold,
+    get_scheme_before,
+    is_alone,
+    normalize,
+    split_into_blocks,
+)
 
-_BLOCK_CHARS: Final = 4_000
-_OVERLAP_CHARS: Final = 500
-MAX_VALUE_CHARS: Final = _OVERLAP_CHARS // 2
-"""A longer value is found nowhere as a whole."""
-_MAX_BLOCKS_SEARCHED: Final = 64
-_WORD: Final = re.compile(r"\w+")
-_SPACE: Final = re.compile(r"\s")
-_HIDDEN: Final = re.compile(f"[{INVISIBLE}]")
-_APOSTROPHES: Final = frozenset("'\u2019")
-_JOINERS: Final = frozenset("@.-_/:+%#&=~?$*\\|^") | _APOSTROPHES
-"""Characters that make one token of what stands on both sides of them."""
-_CLOSERS: Final = frozenset(".:?!*_") | _APOSTROPHES
-"""Joiners that end a sentence or a quotation if nothing follows them."""
+_SEGMENT_CHARS: Final = 500_000
+_MAX_REJECTED: Final = 500
+"""How often a value may be found as a part of something else until a search is given up."""
 _MAIL: Final = re.compile(r"[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+")
-_SCHEME: Final = re.compile(r"(?i)^https?://")
-_EXACT: Final = re.compile(r"[0-9/\\=?&]")
+_SCHEME: Final = re.compile(r"(?i)https?://")
+_HOST: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}(?=[/?#:])")
+_EXACT: Final = re.compile(r"[\d/\\=?&]|[a-z][A-Z]\w*[a-z][A-Z]")
 
 SourceT = TypeVar("SourceT")
+
+
+class Searchable(Protocol):
+    """Texts in which values are looked for, whatever their sources are."""
+
+    def find(self, value: str, *, exact: bool = False) -> object | None:
+        """Return the source of the first text that contains a value, or `None`."""
+        ...
+
+    def has_word(self, word: str) -> bool:
+        """Return whether a word, given in small letters, is in some text."""
+        ...
 
 
 class _Block(NamedTuple, Generic[SourceT]):
@@ -39,23 +51,50 @@ class _Block(NamedTuple, Generic[SourceT]):
     folded: str
 
 
-class TextIndex(Generic[SourceT]):
-    """Texts of sources, found by the values in them."""
+class _Segment(Generic[SourceT]):
+    """Some blocks, and where their words are; forgotten as a whole."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Block[SourceT]] = {}
-        self._next = 0
-        self._by_word: dict[str, list[int]] = {}
+        self.blocks: list[_Block[SourceT]] = []
+        self.chars = 0
+        self.by_word: defaultdict[str, list[int]] = defaultdict(list)
+
+    def add(self, block: _Block[SourceT]) -> None:
+        number = len(self.blocks)
+        self.blocks.append(block)
+        self.chars += len(block.text)
+        by_word = self.by_word
+        for word in set(WORD.findall(block.folded)):
+            by_word[word].append(number)
+
+    def get_rarest(self, words: Iterable[str]) -> Collection[int]:
+        """Return the blocks with the rarest of the words; none if one is missing, all if there are no words."""
+        rarest: Collection[int] = range(len(self.blocks))
+        for word in words:
+            numbers = self.by_word.get(word)
+            if numbers is None:
+                return ()
+            if len(numbers) < len(rarest):
+                rarest = numbers
+        return rarest
+
+
+class TextIndex(Generic[SourceT]):
+    """Texts of sources, found by the values in them; safe to search while another thread adds.
+
+    A search through a text that was made to be slow is given up. `is_found_in_doubt` says whether the value then counts
+    as found.
+    """
+
+    def __init__(self, *, is_found_in_doubt: bool = False) -> None:
+        self._segments: deque[_Segment[SourceT]] = deque()
+        self._lock = Lock()
+        self._is_found_in_doubt = is_found_in_doubt
         self.chars = 0
         """The size of the texts."""
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
-
-    @property
-    def words(self) -> "dict[str, list[int]]":
-        """The words of all texts, without case."""
-        return self._by_word
+        return bool(self._segments)
 
     def add(self, text: str, source: SourceT) -> None:
         """Add a text."""
@@ -64,187 +103,150 @@ class TextIndex(Generic[SourceT]):
 
     def add_in_steps(self, text: str, source: SourceT) -> Iterator[str]:
         """Add a text, and yield each block of it: a large text takes a tenth of a second."""
-        for piece in split_into_blocks(text):
-            block = normalize(piece)
-            if not block:
-                continue
-            folded = block.casefold()
-            number, self._next = self._next, self._next + 1
-            self._blocks[number] = _Block(source, block, block if folded == block else folded)
-            self.chars += len(block)
-            for word in set(_WORD.findall(folded)):
-                self._by_word.setdefault(word, []).append(number)
+        for block in split_into_blocks(text):
+            folded = fold(block)
+            with self._lock:
+                if not self._segments or self._segments[-1].chars >= _SEGMENT_CHARS:
+                    self._segments.append(_Segment())
+                self._segments[-1].add(_Block(source, block, block if folded == block else folded))
+                self.chars += len(block)
             yield block
 
     def forget_oldest(self, chars: int) -> set[SourceT]:
-        """Forget the oldest blocks until at most so many characters are left; return their sources."""
-        gone: set[int] = set()
+        """Forget the oldest texts until at most so many characters are left; return their sources."""
         sources: set[SourceT] = set()
-        for number, block in self._blocks.items():
-            if self.chars <= chars:
-                break
-            gone.add(number)
-            sources.add(block.source)
-            self.chars -= len(block.text)
-        if gone:
-            words = {word for number in gone for word in _WORD.findall(self._blocks.pop(number).folded)}
-            for word in words:
-                left = [number for number in self._by_word.get(word, ()) if number not in gone]
-                if left:
-                    self._by_word[word] = left
-                else:
-                    self._by_word.pop(word, None)
+        with self._lock:
+            while self.chars > chars and self._segments:
+                gone = self._segments.popleft()
+                self.chars -= gone.chars
+                sources.update(block.source for block in gone.blocks)
         return sources
 
-    def find(self, value: str, *, exact: bool = False) -> SourceT | None:
+    def find(self, value: "str | Needle", *, exact: bool = False) -> SourceT | None:
         """Return the source of the first text that contains a value, or `None`; `exact` compares the case as well."""
-        return next(self.search(value, exact=exact), None)
+        return next(self.search(value, exact=exact), None) if self._segments else None
 
-    def search(self, value: str, *, exact: bool = False) -> Iterator[SourceT]:
+    def search(self, value: "str | Needle", *, exact: bool = False) -> Iterator[SourceT]:
         """Iterate over the sources of the texts that contain a value on token boundaries, oldest first."""
-        needle = _Needle.build(value, exact=exact)
-        if needle is None:
+        needle = Needle.build(value, exact=exact) if isinstance(value, str) else value
+        if needle is None or not self._segments:
             return
-        postings: list[list[int]] = []
-        for word in needle.words:
-            numbers = self._by_word.get(word)
-            if numbers is None:
-                return
-            postings.append(numbers)
-        rarest = min(postings, key=len)
-        for number in rarest[:_MAX_BLOCKS_SEARCHED]:
-            block = self._blocks[number]
-            if needle.is_in(block.text, block.folded):
-                yield block.source
+        rejected = 0
+        for segment in tuple(self._segments):
+            for number in segment.get_rarest(needle.words):
+                block = segment.blocks[number]
+                found = needle.count_rejected(block.text, block.folded, _MAX_REJECTED - rejected)
+                if found is None or (found + rejected >= _MAX_REJECTED and self._is_found_in_doubt):
+                    yield block.source
+                    continue
+                rejected += found
+                if rejected >= _MAX_REJECTED:
+                    return
 
-    def has_words(self, words: "set[str]") -> bool:
-        """Return whether every word is in some text; the words must be folded."""
-        return all(word in self._by_word for word in words)
+    def search_phrases(self, text: str, words: int) -> Iterator[tuple[str, SourceT]]:
+        """Iterate over the runs of so many words of a text that are in the index, and their sources.
+
+        Each run begins in the middle of the last one.
+        """
+        parts = fold(normalize(text)).split(" ")
+        starts = range(0, len(parts) - words + 1, words // 2)
+        for segment in tuple(self._segments) if starts else ():
+            postings = [segment.get_rarest(WORD.findall(part)) for part in parts]
+            for start in starts:
+                rarest = min(postings[start : start + words], key=len)
+                phrase = " ".join(parts[start : start + words]) if rarest else ""
+                for number in rarest:
+                    if phrase in segment.blocks[number].folded:
+                        yield phrase, segment.blocks[number].source
+
+    def has_word(self, word: str) -> bool:
+        """Return whether a word, given in small letters, is in some text."""
+        return any(word in segment.by_word for segment in tuple(self._segments))
 
 
-class _Needle(NamedTuple):
-    """A value to look for."""
+class _Form(NamedTuple):
+    """One spelling of a value: its first characters are compared without case."""
 
-    forms: tuple[str, ...]
-    is_exact: bool
+    text: str
+    folded: str
+    head_chars: int
+    is_plain_http: bool = False
+
+
+class Needle(NamedTuple):
+    """A value to look for; built once if it is looked for in several indexes."""
+
+    forms: tuple[_Form, ...]
     words: tuple[str, ...]
 
     @classmethod
-    def build(cls, value: str, *, exact: bool) -> "_Needle | None":
+    def build(cls, value: str, *, exact: bool = False) -> "Needle | None":
         """Return what to look for, or `None` for a value that can be found nowhere."""
-        if len(value) > MAX_VALUE_CHARS or _HIDDEN.search(value):
+        if len(value) > MAX_VALUE_CHARS:
+            return None
+        if not (value.isascii() and value.isprintable()) and HIDDEN.search(value):
             return None
         plain = normalize(value)
-        is_mail = _MAIL.fullmatch(plain) is not None
-        is_exact = exact or (not is_mail and _EXACT.search(plain) is not None)
-        bare = _SCHEME.sub("", plain)
-        if bare != plain or (is_exact and "." in plain):  # an address, whose host has no case
-            host, slash, rest = bare.partition("/")
-            bare = f"{host.casefold() if slash or bare != plain else host}{slash}{rest}"
-            bare = bare.removesuffix("/")
-        forms = tuple(dict.fromkeys((plain, bare))) if is_exact else (plain.casefold(), bare.casefold())
-        words = tuple(_WORD.findall(bare.casefold()))
-        return cls(forms, is_exact, words) if words and bare else None
+        words = tuple(WORD.findall(fold(plain)))
+        if not words:
+            return None
+        if plain.isalpha():
+            return cls((_Form(plain, fold(plain), 0 if exact or _EXACT.search(plain) else len(plain)),), words)
+        scheme = _SCHEME.match(plain)
+        if scheme is not None:
+            return cls._build_address(plain, scheme.end())
+        host = _HOST.match(plain)
+        if host is not None and not exact:
+            bare = plain.removesuffix("/")
+            return cls((_Form(bare, fold(bare), host.end()),), words)
+        is_exact = exact or (_EXACT.search(plain) is not None and _MAIL.fullmatch(plain) is None)
+        return cls((_Form(plain, fold(plain), 0 if is_exact else len(plain)),), words)
 
-    def is_in(self, text: str, folded: str) -> bool:
-        """Return whether a text contains the value by itself; `folded` is the text without case."""
-        within = text if self.is_exact else folded
-        return any(_stands_alone(within, form) for form in dict.fromkeys(self.forms)) or (
-            self.is_exact and _has_host_in_other_case(text, self.forms[-1])
-        )
+    @classmethod
+    def _build_address(cls, plain: str, start: int) -> "Needle | None":
+        """Return a web address as it is, and without its scheme; the case of its host does not matter."""
+        bare = plain[start:].removesuffix("/")
+        host_chars = len(re.split(r"[/?#\\]", bare, maxsplit=1)[0])
+        if "@" in bare[:host_chars]:  # what stands before it is not the host, though it looks like it
+            host_chars = 0
+        words = tuple(WORD.findall(fold(bare)))
+        if not words:
+            return None
+        whole = _Form(plain, fold(plain), start + host_chars)
+        return cls((whole, _Form(bare, fold(bare), host_chars, plain[:start].lower() == "http://")), words)
 
+    def count_rejected(self, text: str, folded: str, most: int) -> int | None:
+        """Return `None` if a text contains the value by itself, or how often it stands there as a part, up to `most`.
 
-def split_into_blocks(text: str) -> Iterator[str]:
-    """Iterate over overlapping blocks of a text, cut between tokens.
+        `folded` is the text in small letters.
+        """
+        rejected = 0
+        for form in self.forms:
+            chars, start = len(form.text), folded.find(form.folded)
+            while start >= 0:
+                if (
+                    form.head_chars >= chars or text.startswith(form.text[form.head_chars :], start + form.head_chars)
+                ) and self._stands_alone(form, text, start):
+                    return None
+                rejected += 1
+                if rejected >= most:
+                    return rejected
+                start = folded.find(form.folded, start + 1)
+        return rejected
 
-    Where there is no space to cut at, an underscore marks the edge, so that half a token does not count as one.
-    """
-    start = 0
-    while True:
-        end = start + _BLOCK_CHARS
-        if end >= len(text):
-            yield _mark_start(text, start, len(text))
-            return
-        space = _SPACE.search(text, end, end + _OVERLAP_CHARS)
-        cut = end if space is None else space.start()
-        yield _mark_start(text, start, cut) + ("_" if space is None else "")
-        start = cut - _OVERLAP_CHARS
-
-
-def _mark_start(text: str, start: int, end: int) -> str:
-    if not start:
-        return text[:end]
-    space = _SPACE.search(text, start, start + _OVERLAP_CHARS // 2)
-    return "_" + text[start:end] if space is None else text[space.end() : end]
-
-
-def normalize(text: str) -> str:
-    """Return a text in one spelling: composed characters, single spaces, straight quotation marks."""
-    plain = text if text.isascii() else unicodedata.normalize("NFC", text)
-    return " ".join(plain.split())
-
-
-def _has_host_in_other_case(text: str, address: str) -> bool:
-    """Return whether an address stands in a text with its host in capitals; its path must be the same."""
-    host, slash, rest = address.partition("/")
-    if not slash or "." not in host:
-        return False
-    return any(
-        text[match.end() :].startswith(slash + rest) and _is_alone(text, match.start(), match.end() + len(slash + rest))
-        for match in re.finditer(re.escape(host), text, re.IGNORECASE)
-    )
+    def _stands_alone(self, form: _Form, text: str, start: int) -> bool:
+        if not is_alone(text, start, start + len(form.text)):
+            return False
+        return not form.is_plain_http or get_scheme_before(text, start) != "https://"
 
 
-def _stands_alone(text: str, value: str) -> bool:
-    start = text.find(value)
-    while start >= 0:
-        if _is_alone(text, start, start + len(value)):
-            return True
-        start = text.find(value, start + 1)
-    return False
-
-
-def _is_alone(text: str, start: int, end: int) -> bool:
-    return _is_open_before(text, start) and _is_open_after(text, end)
-
-
-def _is_open_before(text: str, start: int) -> bool:
-    if start == 0:
-        return True
-    before = text[start - 1]
-    if _is_wordlike(before):
-        return False
-    if before == "/" and _SCHEME_BEFORE.search(text, max(0, start - 8), start):
-        return True
-    if before == "," and start > 1 and text[start - 2].isdigit() and text[start].isdigit():
-        return False
-    # A joiner joins only what it stands between: in "to: -x" and "'x'" there is nothing before it.
-    if before not in _JOINERS or start == 1:
-        return True
-    earlier = text[start - 2]
-    return not _is_wordlike(earlier) and earlier not in _JOINERS
-
-
-_SCHEME_BEFORE: Final = re.compile(r"(?i)(?<![\w.])https?://$")
-
-
-def _is_open_after(text: str, end: int) -> bool:
-    if end >= len(text):
-        return True
-    after = text[end]
-    if _is_wordlike(after):
-        return False
-    following = text[end + 1] if end + 1 < len(text) else " "
-    if after == "," and text[end - 1].isdigit() and following.isdigit():
-        return False
-    if after == "/":
-        return following.isspace() or following in "\"'),;"
-    if after in _APOSTROPHES and following in "sS":  # "Bob's calendar"
-        return True
-    if after not in _JOINERS:
-        return True
-    return after in _CLOSERS and not _is_wordlike(following) and following not in _JOINERS
-
-
-def _is_wordlike(character: str) -> bool:
-    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+def to_key(value: str) -> str:
+    """Return a value in the spelling in which two values are compared as a whole."""
+    plain = normalize(value)
+    scheme, is_mail = _SCHEME.match(plain), _MAIL.fullmatch(plain) is not None
+    if scheme is None and (is_mail or _EXACT.search(plain) is None):
+        return fold(plain)
+    start = 0 if scheme is None else scheme.end()
+    host = re.split(r"[/?#\\]", plain[start:], maxsplit=1)[0] if scheme is not None else ""
+    end = start + (0 if "@" in host else len(host))
+    return fold(plain[:end]) + plain[end:]

@@ -6,15 +6,39 @@ from typing import Final, Protocol
 
 from spindle.calls import Label
 from spindle.capabilities.declare import Capabilities
-from spindle.errors import InvalidToolError
+from spindle.errors import InvalidToolError, InvalidTrustError
+from spindle.json_types import is_mapping
 from spindle.stash import FrozenStash
 from spindle.text import did_you_mean, join_options, quote_name
 from spindle.tools.schema.base import Schema
 from spindle.tools.schema.role_paths import collect_defaults, collect_keys, find_unknown_path
-from spindle.trust.flow.roles import Produces, Role, ToolFlow
+from spindle.trust.flow.roles import Produces, Role, ToolFlow, read_role
 
 REMOTE_META: Final = ("mcp.server", "openapi.server")
 """Paths in `Tool.meta` of tools that run elsewhere, so everything they are given leaves this process."""
+
+
+def read_produces(given: object) -> Produces | None:
+    """Return what `Tool(produces=…)` says.
+
+    Raises:
+        InvalidTrustError: It is neither a kind nor a kind with a path.
+    """
+    return Produces.read(given)
+
+
+def read_roles(given: object) -> Mapping[str, Role]:
+    """Return what `Tool(roles=…)` says.
+
+    Raises:
+        InvalidTrustError: It is not a mapping of paths to roles.
+    """
+    if not is_mapping(given) or not all(isinstance(path, str) and all(path.split(".")) for path in given):
+        raise InvalidTrustError(
+            f"Expected a mapping of arguments, such as 'to' or 'items.*.url', to roles, got {given!r:.80}.",
+            field="roles",
+        )
+    return MappingProxyType({str(path): read_role(role, field_name=str(path)) for path, role in given.items()})
 
 
 class DeclaredTool(Protocol):

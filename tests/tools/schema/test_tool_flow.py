@@ -7,8 +7,19 @@ from pydantic import BaseModel
 
 from spindle import Capabilities, Tool, tool
 from spindle.errors import InvalidToolError
-from spindle.trust.flow import Content, FlowCall, FlowLedger, FlowPolicy, Free, Produces, Ref, Setting, Target
-from spindle.trust.flow.roles import ROLE_KEY, Leaf
+from spindle.trust.flow import (
+    ROLE_KEY,
+    Content,
+    FlowCall,
+    FlowLedger,
+    FlowPolicy,
+    Free,
+    Leaf,
+    Produces,
+    Ref,
+    Setting,
+    Target,
+)
 
 MAIL: dict[str, Any] = {
     "type": "object",
