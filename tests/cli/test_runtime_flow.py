@@ -45,7 +45,7 @@ def upstream(name: str, *, trusted: bool = False, **hints: bool) -> Tool:
         "properties": {"to": {"type": "string"}, "body": {"type": "string"}},
         "required": ["to"],
     }
-    foreign = types.Tool(name=name, input_schema=schema, annotations=types.ToolAnnotations(**hints))
+    foreign = types.Tool(name=name, input_schema=schema, annotations=types.ToolAnnotations.model_validate(hints))
     never: Any = None
     return make_tool(
         ServerSpec(name="mail", url="http://127.0.0.1:9/mcp", trusted=trusted), foreign, never, never, never
