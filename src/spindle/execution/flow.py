@@ -23,7 +23,6 @@ from spindle.trust.flow.sessions import FlowSessions
 from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
 
 if TYPE_CHECKING:
-    from spindle.execution.executor import Executor
     from spindle.journal.journal import Journal
 
 Policy: TypeAlias = FlowPolicy | SinkPolicy
@@ -128,12 +127,6 @@ class FlowGuard:
         for state in () if context.dry_run else states:
             for _ in _add_result(context.flow.ledger, state):
                 pass
-
-
-def find_sessions(executor: "Executor") -> FlowSessions | None:
-    """Return the ledgers of an executor's sessions; `None` if it has no policy."""
-    flow = executor._engine.flow  # pyright: ignore[reportPrivateUsage]  not for users: a ledger must not be replaced
-    return None if flow is None else flow.sessions
 
 
 def join_input_label(state: AdmittedCall, handled: HandlerResult) -> HandlerResult:

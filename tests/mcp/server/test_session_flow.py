@@ -9,8 +9,8 @@ from mcp.client.client import Client
 from mcp.server.lowlevel import Server
 
 from spindle import Executor, ToolContext, ToolRegistry, tool
-from spindle.execution.flow import find_sessions
 from spindle.mcp import ToolServer
+from spindle.mcp.server.session_flow import find_sessions
 from spindle.mcp.server.sessions import Caller
 from spindle.trust.flow import Content, FlowPolicy, Target
 from spindle.turns.gates import Gate

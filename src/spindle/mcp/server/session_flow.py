@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.execution.executor import Executor
-from spindle.execution.flow import find_sessions
 from spindle.mcp.server.peer import CallClient
 from spindle.mcp.server.user_words import find_user_words
 from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.trust.flow.roles import ToolFlow
+from spindle.trust.flow.sessions import FlowSessions
 from spindle.trust.labels import TAINTING, UNKNOWN
 from spindle.turns.gates import Gate
 
@@ -67,6 +67,12 @@ class SessionFlow:
         """Forget a conversation that has ended."""
         if self._sessions is not None:
             self._sessions.forget(conversation)
+
+
+def find_sessions(executor: Executor) -> FlowSessions | None:
+    """Return the ledgers of an executor's sessions; `None` if it has no policy."""
+    flow = executor._engine.flow  # pyright: ignore[reportPrivateUsage]  not for users: a ledger must not be replaced
+    return None if flow is None else flow.sessions
 
 
 def may_taint(tool: Tool | None) -> bool:
