@@ -72,9 +72,7 @@ async def open_runtime(
     wait_for_servers: bool = True,
     profile: str | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Open the tools, servers, spool and journal of a configuration, and close them at exit.
-
-    `profile` is that of callers without one, whose flow policy may be stricter.
+    """Open the tools, servers, spool and journal of a configuration; `profile` is that of callers without one.
 
     Raises:
         InvalidConfigError: A configured tool, server or folder is not available, or `[flow]` names an unknown tool.
@@ -85,17 +83,14 @@ async def open_runtime(
     registry = build_local_registry(config, backends)
     observed_events = Events() if events is None else events
     async with AsyncExitStack() as stack:
-        journal = build_journal(config)
-        spool = build_spool(config)
+        journal, spool = build_journal(config), build_spool(config)
         await stack.enter_async_context(journal)
         # Through the lazy door: few configurations have an engine.
         transport = None if config.engine.url is None else await cli.open_engine(config, spool, stack)
         if config.apis:
             await cli.register_apis(config, registry, backends, observed_events)
-        states = None if config.journal is None else journal.states
-        servers, follower = await start_servers(
-            config, registry, observed_events, stack, wait=wait_for_servers, states=states
-        )
+        states, wait = None if config.journal is None else journal.states, wait_for_servers
+        servers, follower = await start_servers(config, registry, observed_events, stack, wait=wait, states=states)
         policy, tightened = _build_policy(config, registry, profile)
         executor = Executor(
             registry,

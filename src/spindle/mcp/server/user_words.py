@@ -57,7 +57,7 @@ class _Question:
 
 
 def _iter_values(value: object) -> Iterator[str]:
-    """Yield the texts and numbers of an answer; a tick in a box is no word."""
+    """Yield the texts and numbers of an answer; a tick in a box has no words."""
     if isinstance(value, str):
         yield value[:MAX_ANSWER_CHARS]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
