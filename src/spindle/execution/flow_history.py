@@ -5,6 +5,7 @@ A session whose past cannot be read, or not all of it, counts as tainted.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -75,10 +76,11 @@ class FlowHistory:
     def __init__(self, journal: "Journal | None") -> None:
         self._journal = journal
         self._past: WeakKeyDictionary[FlowLedger, _Past] = WeakKeyDictionary()
+        self._opened_at = datetime.now(UTC)
 
     async def read(self, ledger: FlowLedger, context: ToolContext, registry: ToolRegistry) -> None:
         """Add what the journal knows of the session of a context to its new ledger."""
-        if self._journal is None or ledger in self._past:
+        if self._journal is None or ledger in self._past or not context.flow.has_past:
             return
         try:
             with anyio.fail_after(READ_SECONDS):
@@ -88,6 +90,11 @@ class FlowHistory:
             context.events.warn(text, source="flow", error=error)
             _lose_past(ledger)
             return  # the next batch tries again
+        if context.flow.session_id not in (None, context.session_id):
+            # Several sessions have this id in the journal, and the words of one must not vouch in another.
+            if any(entry.started_at < self._opened_at for entry in entries):
+                _lose_past(ledger)
+            entries = []
         if len(entries) > MAX_ENTRIES:
             entries.pop()
             _lose_past(ledger)
