@@ -180,7 +180,7 @@ def add_outcome(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow, label: 
         args={} if is_error else entry.args,
         structured=None if is_error else result.get("structured"),
     )
-    if label == UNKNOWN and result.get("is_partial"):
+    if label == UNKNOWN and (result.get("is_partial") or result.get("media")):
         ledger.has_lost_private = True
 
 

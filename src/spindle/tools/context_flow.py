@@ -5,6 +5,7 @@ from typing import Final
 from spindle.errors import InvalidContextError
 from spindle.text import to_line
 from spindle.trust.flow.ledger import FlowLedger
+from spindle.trust.labels import Label
 
 _MAX_REASON_CHARS: Final = 400
 
@@ -23,12 +24,14 @@ class _Session:
 class ContextFlow:
     """The information flow of a session, as one context sees it; `ToolContext.flow`."""
 
-    __slots__ = ("_session", "reasons")
+    __slots__ = ("_session", "inner_label", "reasons")
 
     def __init__(self, session: _Session | None = None) -> None:
         self._session = _Session(FlowLedger()) if session is None else session
         self.reasons: list[str] = []
         """Why a person must approve the call of this context, besides the policy."""
+        self.inner_label: Label = "trusted"
+        """The least trusted label of what the handler of this call received from calls of its own."""
 
     @property
     def ledger(self) -> FlowLedger:

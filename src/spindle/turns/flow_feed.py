@@ -155,6 +155,8 @@ async def _read(ledger: FlowLedger, content: object, label: Label, *, instead: s
     if isinstance(content, str):
         return content
     if not isinstance(content, Artifact):
+        # What a picture shows is in no text.
+        ledger.has_lost_private = ledger.has_lost_private or (content is not None and label == "third-party-private")
         return instead
     try:
         is_whole = await content.byte_length() <= MAX_RESULT_CHARS

@@ -5,6 +5,7 @@ his answers to questions; results, resources and prompts that it was shown are f
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.execution.executor import Executor
@@ -60,8 +61,12 @@ class SessionFlow:
         """Add the texts of a resource or a prompt that the client was shown."""
         if self._sessions is None:
             return
-        source = ToolFlow(name=name, output=UNKNOWN, read_only=True)
-        self._sessions.get(conversation).add_result(source, "\n".join(_iter_texts(result)), call_id=name)
+        source, ledger = ToolFlow(name=name, output=UNKNOWN, read_only=True), self._sessions.get(conversation)
+        parts = list(_iter_parts(result))
+        texts = [text for text in islice(parts, MAX_TEXTS) if text is not None]
+        ledger.add_result(source, "\n".join(texts), call_id=name)
+        if len(texts) < len(parts):
+            ledger.has_lost_private = True  # what a picture shows is in no text
 
     def forget(self, conversation: str) -> None:
         """Forget a conversation that has ended."""
@@ -80,12 +85,11 @@ def may_taint(tool: Tool | None) -> bool:
     return tool is not None and tool.output in TAINTING
 
 
-def _iter_texts(result: object) -> Iterator[str]:
-    """Yield the texts in the contents of a resource, or in the messages of a prompt."""
+def _iter_parts(result: object) -> Iterator[str | None]:
+    """Yield the contents of a resource, or of the messages of a prompt: their texts, `None` for anything else."""
     parts: Any = getattr(result, "contents", None) or getattr(result, "messages", None) or ()
-    for part in list(parts)[:MAX_TEXTS]:
+    for part in parts:
         content: Any = getattr(part, "content", part)
         inner: Any = getattr(content, "resource", content)
         text: object = getattr(inner, "text", None)
-        if isinstance(text, str):
-            yield text
+        yield text if isinstance(text, str) else None

@@ -13,6 +13,7 @@ from spindle.trust.flow.said import Said
 from spindle.trust.flow.sources import Source, SourceKind
 from spindle.trust.flow.text_index import Needle, TextIndex
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS
+from spindle.trust.flow.whole_text import build_whole_text
 from spindle.trust.labels import UNKNOWN, Label, is_label, join
 
 MAX_USER_CHARS: Final = 2_000_000
@@ -179,6 +180,7 @@ class FlowLedger:
     ) -> Iterator[None]:
         """Add the whole result of a call, whose label is known, with pauses in a long text."""
         self.start_call(tool, args or {})
+        text = build_whole_text(text, structured, MAX_RESULT_CHARS)
         kept = text[:MAX_RESULT_CHARS]
         is_computed = label == "trusted" and self.label != "trusted" and self._has_unsaid_number(tool, args or {})
         source = self._build_source(
