@@ -77,7 +77,7 @@ class FlowGuard:
 
     def open(self, context: ToolContext) -> FlowLedger:
         """Return the ledger of the session of a context, which from now on shares it."""
-        ledger = self.sessions.get(context.session_id)
+        ledger = self.sessions.get(context.flow.session_id or context.session_id)
         context.flow.bind(ledger)
         return ledger
 

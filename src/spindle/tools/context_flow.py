@@ -12,10 +12,12 @@ _MAX_REASON_CHARS: Final = 400
 class _Session:
     """The ledger that the contexts of one session share."""
 
-    __slots__ = ("ledger",)
+    __slots__ = ("has_past", "id", "ledger")
 
     def __init__(self, ledger: FlowLedger) -> None:
         self.ledger = ledger
+        self.id: str | None = None
+        self.has_past = True
 
 
 class ContextFlow:
@@ -32,6 +34,24 @@ class ContextFlow:
     def ledger(self) -> FlowLedger:
         """What was said and returned in the session, each with its label."""
         return self._session.ledger
+
+    @property
+    def session_id(self) -> str | None:
+        """The session whose ledger judges the calls; `None` for that of the context's own `session_id`."""
+        return self._session.id
+
+    @session_id.setter
+    def session_id(self, session_id: str) -> None:
+        self._session.id = session_id
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the journal may know earlier calls of the session."""
+        return self._session.has_past
+
+    def begin_session(self, session_id: str) -> None:
+        """Judge the calls by the ledger of a session that begins now, whatever the journal knows of the context's."""
+        self._session.id, self._session.has_past = session_id, False
 
     def add_user_text(self, text: str) -> None:
         """Add words of the user, outside a turn or from a tool that asked the user; they vouch for the values in them.

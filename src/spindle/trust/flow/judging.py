@@ -89,6 +89,8 @@ class Judge:
         """
         if self._tool.read_only or not all(self._is_weak(leaf, role) for leaf, role in judged):
             return True
+        if len({type(role) for _, role in judged}) > 1:  # a record, and what becomes of it
+            return True
         words = [word for word in _NAME_WORD.findall(fold(self._tool.name)) if len(word) >= _MIN_STEM_CHARS]
         return not words or any(has_inflected(word, self._ledger.user) for word in words)
 
@@ -177,7 +179,7 @@ class Judge:
             return
         if self._has_trusted_words(text):
             return
-        unnamed = [each for each in self._targets if not ledger.is_said(each) and not ledger.has_looked_up(each)]
+        unnamed = [each for each in self._targets if not self._is_known_to_audience(each)]
         if unnamed:
             yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of somebody else"
             return

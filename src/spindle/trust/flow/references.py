@@ -12,7 +12,7 @@ from spindle.trust.flow.identifiers import find_amounts, find_identifiers, find_
 from spindle.trust.flow.roles import Content, Free, ToolFlow, to_text
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS, fold, normalize
 
-PHRASE_WORDS: Final = 6
+PHRASE_WORDS: Final = 5
 """How many words in a row are looked for in private content."""
 MAX_REFERENCES: Final = 16
 _MAX_VALUES: Final = 64
