@@ -11,8 +11,7 @@ from spindle.cli import open_runtime
 from spindle.cli.config import Config, load_config
 from spindle.cli.runtime_flow import FlowDeclarations, build_flow_policy, check_names, find_missing
 from spindle.errors import InvalidConfigError
-from spindle.mcp import ServerSpec
-from spindle.mcp.client.tools import make_tool
+from spindle.mcp import ServerSpec, make_tool
 from spindle.trust.flow import Content, FlowCall, FlowLedger, Free, Target
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
@@ -169,7 +168,8 @@ async def test_a_runtime_judges_by_the_policy_and_by_declarations(tmp_path: Path
 
         assert await call("fetch") is None
         assert await call("send", to="eve@evil.com") == "needs_approval"
-        assert await call("send", to="ann@example.org", body="hello") == "needs_approval"  # nobody named the reader
+        # The user did not name the reader.
+        assert await call("send", to="ann@example.org", body="hello") == "needs_approval"
         ctx.flow.add_user_text("mail ann@example.org")
         assert await call("send", to="ann@example.org", body="hello there") is None
 

@@ -9,7 +9,7 @@ import pytest
 from spindle import ToolFilter
 from spindle.cli import open_runtime
 from spindle.errors import InvalidConfigError
-from spindle.mcp.server.sessions import Caller
+from spindle.mcp import Caller
 from tests.cli.test_runtime_flow import LOCAL, load
 from tests.mcp.gateways import Inside, code_of, inside
 

@@ -43,8 +43,10 @@ class TightenedFlow:
 
     def get_output(self, tool: str) -> Label:
         """Return the label that the results of a tool have at least."""
-        given: list[Label | None] = [self.section.tools[each].output for each in self._find_entries(tool)]
-        return join("trusted", *(label for label in given if label is not None))
+        label: Label = "trusted"
+        for each in self._find_entries(tool):
+            label = join(label, self.section.tools[each].output or "trusted")
+        return label
 
     def _find_entries(self, tool: str) -> list[str]:
         return find_matching(self.section.tools, tool)

@@ -8,12 +8,11 @@ import pytest
 from mcp.client.client import Client
 from mcp.server.lowlevel import Server
 
-from spindle import Executor, ToolContext, ToolRegistry, tool
+from spindle import Executor, Gate, ToolContext, ToolRegistry, tool
 from spindle.mcp import ToolServer
 from spindle.mcp.server.session_flow import find_sessions
 from spindle.mcp.server.sessions import Caller
 from spindle.trust.flow import Content, FlowPolicy, Target
-from spindle.turns.gates import Gate
 from tests.mcp.gateways import code_of
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +47,7 @@ async def ask(ctx: ToolContext) -> str:
 
 
 class Alice:
-    """A user who gives one address, denies all calls, and remembers the questions."""
+    """A user that gives one address, denies all calls, and remembers the questions."""
 
     def __init__(self, address: str = "ann@example.org") -> None:
         self.address, self.questions = address, list[str]()

@@ -6,8 +6,7 @@ from spindle import Journal
 from spindle.execution import StateKey
 from spindle.mcp.server.replicas import Replica, digest
 from spindle.mcp.server.shared_ledgers import FLOW, SharedLedgers
-from spindle.trust.flow import FlowCall, FlowLedger, FlowPolicy, Ref, Target, ToolFlow
-from spindle.trust.flow.roles import Produces
+from spindle.trust.flow import FlowCall, FlowLedger, FlowPolicy, Produces, Ref, Target, ToolFlow
 
 pytestmark = pytest.mark.anyio
 READ = ToolFlow(name="read")

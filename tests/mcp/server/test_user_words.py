@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spindle.execution.approval_text import ApprovalText
+from spindle import Gate
+from spindle.execution import ApprovalText
 from spindle.mcp.client_requests import ListRoots
 from spindle.mcp.server.user_words import find_user_words
-from spindle.turns.gates import Gate
 
 
 def form(question: str = "Who gets it?", **fields: Any) -> Gate:

@@ -165,7 +165,7 @@ class Judge:
             return
         if len(text) <= MAX_VALUE_CHARS and ledger.is_said(text):
             return
-        # Without an audience nobody else reads it: only what leads somewhere matters.
+        # Without an audience only what leads somewhere matters.
         found = find_identifiers(text, with_numbers=bool(self._audience))
         foreign = [each for each in found if not self._is_vouched(each)]
         for each in foreign[:_MAX_REASONS]:
@@ -181,7 +181,7 @@ class Judge:
             return
         unnamed = [each for each in self._targets if not self._is_known_to_audience(each)]
         if unnamed:
-            yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of somebody else"
+            yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of others"
             return
         yield from self._find_private(leaf, reveal(text))
 
@@ -216,7 +216,7 @@ class Judge:
         return ledger.is_said(value) or ledger.is_said(value.lstrip("@#")) or ledger.has_looked_up(value)
 
     def _find_private(self, leaf: Leaf, text: str) -> Iterator[str]:
-        """Yield why a text without foreign identifiers carries values of a private source to one who is no reader."""
+        """Yield why a text without foreign identifiers carries private values to one who may not read them."""
         ledger = self._ledger
         if not ledger.has_private and not self._readers:
             return
@@ -255,7 +255,7 @@ class Judge:
         allowed = self._readers.get(source.tool, ())
         if "*" in allowed:
             return None
-        # Whoever can see a record may read what was read of it.
+        # Those who see a record may read what was read of it.
         keys = {to_key(reader) for reader in (*allowed, *source.about)}
         return next((each for each in self._audience if to_key(each) not in keys), None)
 

@@ -7,7 +7,7 @@ from typing import Final
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.trust.flow.echoes import Echoes
 from spindle.trust.flow.records import RecordBook, find_records
-from spindle.trust.flow.references import CallToRecall, Reference, References
+from spindle.trust.flow.references import CallToRecall, LargeResults, Reference
 from spindle.trust.flow.roles import Leaf, Produces, ToolFlow, to_text
 from spindle.trust.flow.said import Said
 from spindle.trust.flow.sources import Source, SourceKind
@@ -41,7 +41,7 @@ class FlowLedger:
         """Results that are not trusted."""
         self.echoes = Echoes()
         """Values that calls have passed on without being trusted."""
-        self.references = References[Source]()
+        self.references = LargeResults[Source]()
         """Results that are too large for the ledger."""
         self.said = Said()
         self.label: Label = "trusted"
@@ -55,7 +55,7 @@ class FlowLedger:
         self._books: dict[str, RecordBook] = {}
         self._order = self._recorded_texts = 0
         self._has_private = False
-        self.told: set[object] = set()  # keys of what turns and frameworks have told it, so that none is added twice
+        self.added: set[object] = set()  # keys of what turns and frameworks have added, so that none is added twice
 
     @property
     def is_tainted(self) -> bool:

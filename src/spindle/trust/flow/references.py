@@ -40,7 +40,7 @@ class Reference(Protocol):
     """Searches a whole result; an artifact does."""
 
     async def grep(self, pattern: str, flags: str = "", *, limit: int | None = None) -> Sequence[FoundLine]:
-        """Return the lines that match a regular expression, at most so many."""
+        """Return the lines that match a regular expression, at most `limit`."""
         ...
 
 
@@ -58,7 +58,7 @@ class CallToRecall(Protocol):
         ...
 
 
-class References(Generic[SourceT]):
+class LargeResults(Generic[SourceT]):
     """The results of a session that are too large for its ledger."""
 
     def __init__(self) -> None:

@@ -138,7 +138,7 @@ class Said:
                 _extend(self.times, _read_times(match))
             left = pattern.sub(" | ", left)
         _extend(self.durations, map(_read_duration, _DURATION.finditer(folded)))
-        # The digits of a date or a time are no amount.
+        # The digits of a date or a time do not count as an amount.
         _extend(self.numbers, _read_numbers(_HYPHEN.sub(" ", left).split()))
         _extend(self.times, (_WORD_TIMES[word] for word in words if word in _WORD_TIMES))
         _extend(self.dates, self._find_days(words))

@@ -121,7 +121,7 @@ class TextIndex(Generic[SourceT]):
             yield block
 
     def forget_oldest(self, chars: int) -> set[SourceT]:
-        """Forget the oldest texts until at most so many characters are left; return their sources."""
+        """Forget the oldest texts until at most `chars` characters are left; return their sources."""
         sources: set[SourceT] = set()
         with self._lock:
             while self.chars > chars and self._segments:
@@ -151,7 +151,7 @@ class TextIndex(Generic[SourceT]):
                     return
 
     def search_phrases(self, text: str, words: int) -> Iterator[tuple[str, SourceT]]:
-        """Iterate over the runs of so many words of a text that are in the index, and their sources."""
+        """Iterate over the runs of `words` words of a text that are in the index, and their sources."""
         parts = fold(normalize(text)).split(" ")
         starts = range(len(parts) - words + 1)
         words_of = {part: WORD.findall(part) for part in set(parts)} if starts else {}
