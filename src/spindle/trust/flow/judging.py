@@ -97,7 +97,8 @@ class Judge:
     def _is_weak(self, leaf: Leaf, role: Role) -> bool:
         """Return whether a value can be in the user's words by chance: a record, a switch, or one word."""
         if isinstance(role, Ref):
-            return not self._ledger.has_made(role.kind, to_text(leaf.value))
+            text = to_text(leaf.value)
+            return not self._vouched.has(role.kind, text) and not self._ledger.has_made(role.kind, text)
         if not isinstance(role, Setting) or not isinstance(leaf.value, (str, bool)):
             return False
         return isinstance(leaf.value, bool) or leaf.value.strip().isalpha()
