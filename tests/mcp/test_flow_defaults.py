@@ -14,7 +14,7 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-TEXT = {"type": "string"}
+TEXT: dict[str, Any] = {"type": "string"}
 
 
 def test_a_body_is_content_beside_a_target_that_every_call_has() -> None:
@@ -94,3 +94,29 @@ ANY_JSON = st.recursive(
 @given(st.dictionaries(WORDS, ANY_JSON))
 def test_no_schema_makes_it_fail(given: Any) -> None:
     assert all(isinstance(path, str) for path in find_default_roles("x", given))
+
+
+ANY: dict[str, Any] = {"definitions": {"any": {}}}
+REF: dict[str, Any] = {"$ref": "#/definitions/any"}
+PAGE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 100}
+
+
+def test_a_reference_that_disables_the_bounds_beside_it_leaves_a_number_unfree() -> None:
+    given = schema("url", url=TEXT, page=PAGE | REF) | ANY
+
+    assert find_default_roles("fetch", given)["page"] == Setting()
+    assert find_default_roles("fetch", schema("url", url=TEXT, page=PAGE))["page"] == Free()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        schema("to", to=TEXT | REF, body=TEXT) | ANY,
+        schema("to", to=TEXT, body=TEXT) | ANY | REF,
+        schema("to", to=TEXT, options=schema(page=PAGE) | REF) | ANY | REF,
+    ],
+)
+def test_a_reference_that_may_disable_a_schema_gives_no_free_role_below_it(given: dict[str, Any]) -> None:
+    roles = find_default_roles("post", given)
+
+    assert not any(isinstance(role, (Free, Content)) for role in roles.values())

@@ -180,6 +180,8 @@ def _get_types(node: JsonValue) -> set[str]:
     """Return the JSON types that a property may have; nothing if the schema does not say."""
     if not is_object(node):
         return set()
+    if "$ref" in node:  # until draft 7 a reference disables all other keywords beside it
+        return {"?"}
     for word in ("anyOf", "oneOf"):
         members = node.get(word)
         if is_array(members):
@@ -200,6 +202,8 @@ def _iter_properties(schema: Mapping[str, JsonValue]) -> Iterator[tuple[str, Jso
         if path:
             count += 1
             yield path, node
+        if "$ref" in node:  # what is below may be disabled
+            continue
         if is_object(properties):
             inner = {name: each for name, each in properties.items() if name and "." not in name and "*" not in name}
             waiting += [(f"{path}.{name}" if path else name, each) for name, each in inner.items()]

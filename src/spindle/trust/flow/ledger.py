@@ -1,6 +1,6 @@
 """The ledger of one session: what the user said, what tools returned, and where a value of a call comes from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -56,6 +56,7 @@ class FlowLedger:
         self._books: dict[str, RecordBook] = {}
         self._order = self._recorded_texts = 0
         self._has_private = False
+        self.on_taint: Callable[[], None] | None = None
         self.added: set[object] = set()  # keys of what turns and frameworks have added, so that none is added twice
 
     @property
@@ -339,6 +340,8 @@ class FlowLedger:
         self._has_private |= source.label == "third-party-private"
         if self.tainted_by is None and source.label in _THIRD_PARTY:
             self.tainted_by = source
+            if self.on_taint is not None:
+                self.on_taint()
 
     def _has_unsaid_number(self, tool: ToolFlow, args: Mapping[str, JsonValue]) -> bool:
         numbers = (leaf.value for leaf in tool.get_leaves(args) if not isinstance(leaf.value, (str, bool)))
