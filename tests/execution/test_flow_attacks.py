@@ -66,7 +66,7 @@ async def look_up_cached(ctx: ToolContext) -> object:
 
 
 class Opaque:
-    """A value that is no JSON."""
+    """A value that is not JSON."""
 
     text = SECRET
 
@@ -164,7 +164,7 @@ async def test_inner_batch_passes_its_label_on() -> None:
     assert is_asked(await run(executor, ctx, "send_mail", to=EVIL))
 
 
-async def test_values_of_a_direct_call_that_are_no_json_count_as_lost(build: Build) -> None:
+async def test_values_of_a_direct_call_that_are_not_json_count_as_lost(build: Build) -> None:
     executor, ctx = build(), ToolContext("s")
     ctx.flow.add_user_text("Tell bob@corp.example what is new.")
     assert (await run(executor, ctx, "read_object_inside")).ok
