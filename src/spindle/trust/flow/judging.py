@@ -97,7 +97,8 @@ class Judge:
     def _is_weak(self, leaf: Leaf, role: Role) -> bool:
         """Return whether a value can be in the user's words by chance: a record, a switch, or one word."""
         if isinstance(role, Ref):
-            return not self._ledger.has_made(role.kind, to_text(leaf.value))
+            text = to_text(leaf.value)
+            return not self._vouched.has(role.kind, text) and not self._ledger.has_made(role.kind, text)
         if not isinstance(role, Setting) or not isinstance(leaf.value, (str, bool)):
             return False
         return isinstance(leaf.value, bool) or leaf.value.strip().isalpha()
@@ -179,7 +180,7 @@ class Judge:
             return
         if self._has_trusted_words(text):
             return
-        unnamed = [each for each in self._targets if not self._is_known_to_audience(each)]
+        unnamed = [each for each in self._targets if not self._is_named(each)]
         if unnamed:
             yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of others"
             return
@@ -209,11 +210,15 @@ class Judge:
         return is_handle or ledger.said.has_account(value)
 
     def _is_known_to_audience(self, value: str) -> bool:
-        """Return whether the user said an identifier or looked it up, or the operator vouches for it."""
+        """Return whether the user named an identifier, or the operator vouches for it."""
+        return self._vouched.has("target", value) or self._vouched.has("content", value) or self._is_named(value)
+
+    def _is_named(self, value: str) -> bool:
+        """Return whether the user said a target or an identifier, or looked it up."""
         ledger = self._ledger
-        if self._vouched.has("target", value) or self._vouched.has("content", value) or ledger.said.has_account(value):
+        if ledger.said.has_account(value) or ledger.is_said(value) or ledger.has_looked_up(value):
             return True
-        return ledger.is_said(value) or ledger.is_said(value.lstrip("@#")) or ledger.has_looked_up(value)
+        return value[:1] in _SIGILS and ledger.is_said(value[1:])
 
     def _find_private(self, leaf: Leaf, text: str) -> Iterator[str]:
         """Yield why a text without foreign identifiers carries private values to one who may not read them."""
