@@ -95,7 +95,8 @@ class FlowGuard:
         """Require approval for calls whose values neither the user nor the operator chose."""
         ledger = context.flow.ledger
         tainted = context.tainted or ledger.is_tainted
-        said = self._history.take_texts(ledger) if states else []
+        is_real = not context.dry_run  # the journal does not know a dry run, and nothing is passed on
+        said = self._history.take_texts(ledger) if states and is_real else []
         calls = [FlowCall(tool=state.entry.tool, args=state.arguments) for state in states]
         decisions = await self._decide(calls, ledger, context.events, tainted=tainted)
         for state, decision in zip(states, decisions, strict=True):
@@ -105,7 +106,8 @@ class FlowGuard:
             flow = state.entry.tool.flow
             state.input_label = ledger.get_input_label(flow, state.arguments)
             state.flow_facts = _describe(state, tainted=tainted, said=said)
-            ledger.start_call(flow, state.arguments)
+            if is_real:
+                ledger.start_call(flow, state.arguments)
             said = []
 
     async def preview(self, calls: Sequence[FlowCall], context: ToolContext) -> Sequence[FlowDecision]:
@@ -132,23 +134,26 @@ class FlowGuard:
 
     async def absorb(self, states: Sequence[CallState], context: ToolContext) -> None:
         """Add the results of calls to the ledger, in steps that let other tasks run."""
-        if context.dry_run:
-            return
-        ledger = context.flow.ledger
-        _note_inner_labels(states, context)
-        for state in states:
-            for _ in _add_result(ledger, state):
-                if is_pause_due():
-                    await pause()
+        for _ in _add_results(states, context):
+            if is_pause_due():
+                await pause()
 
     def absorb_now(self, states: Sequence[CallState], context: ToolContext) -> None:
         """Add the results of calls to the ledger at once, where nothing may wait."""
-        if context.dry_run:
-            return
-        _note_inner_labels(states, context)
-        for state in states:
-            for _ in _add_result(context.flow.ledger, state):
-                pass
+        for _ in _add_results(states, context):
+            pass
+
+
+def _add_results(states: Sequence[CallState], context: ToolContext) -> Iterator[None]:
+    # Spindle writes the text of a dry run, but for a tool that has a preview of its own.
+    kept = [state for state in states if not context.dry_run or _has_preview(state)]
+    _note_inner_labels(kept, context)
+    for state in kept:
+        yield from _add_result(context.flow.ledger, state)
+
+
+def _has_preview(state: CallState) -> bool:
+    return state.entry is not None and state.entry.tool.preview is not None
 
 
 def join_input_label(state: AdmittedCall, handled: HandlerResult) -> HandlerResult:

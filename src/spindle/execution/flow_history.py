@@ -88,16 +88,16 @@ class FlowHistory:
         except (JournalError, TimeoutError) as error:
             text = "the past of the session could not be read from the journal, so it counts as tainted"
             context.events.warn(text, source="flow", error=error)
-            _lose_past(ledger)
+            ledger.lose_past()
             return  # the next batch tries again
         if context.flow.session_id not in (None, context.session_id):
             # Several sessions have this id in the journal, and the words of one must not vouch in another.
             if any(entry.started_at < self._opened_at for entry in entries):
-                _lose_past(ledger)
+                ledger.lose_past()
             entries = []
         if len(entries) > MAX_ENTRIES:
             entries.pop()
-            _lose_past(ledger)
+            ledger.lose_past()
         entries.reverse()
         unrecorded = ledger.take_unrecorded_texts()
         for entry in entries:
@@ -189,12 +189,6 @@ def _to_outcome(entry: JournalEntry) -> CallOutcome:
     return CallOutcome(
         entry.tool_call_id, entry.tool, entry.checksum, Err(code, entry.error or ""), attempts=entry.attempts
     )
-
-
-def _lose_past(ledger: FlowLedger) -> None:
-    ledger.has_lost_private = True
-    if not ledger.is_tainted:
-        ledger.taint()
 
 
 def _read_texts(facts: JsonObject, name: str) -> tuple[str, ...]:

@@ -60,8 +60,7 @@ class SharedLedgers:
             saved: JsonObject = json.loads(self._replica.key.unseal(record.sealed or b"", bound=own))
         except SecretError as error:
             _LOG.warning("what other replicas know about a conversation cannot be read: %s", error)
-            ledger.taint()
-            ledger.has_lost_private = True
+            ledger.lose_past()
             return
         ledger.restore(saved)
         if saved["by"] != [self._replica.id] and saved["label"] == UNKNOWN:

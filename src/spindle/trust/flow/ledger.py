@@ -84,6 +84,13 @@ class FlowLedger:
         self._receive(self._build_source("earlier", label))
         self.has_lost_private |= label == "third-party-private"
 
+    def lose_past(self) -> None:
+        """Remember that the ledger of this session is gone: nothing is known of what came in, nor of what went out."""
+        self.has_lost_private = True
+        self.echoes.restore(None)
+        if not self.is_tainted:
+            self.taint()
+
     def receive(self, label: Label, call_id: str, tool: str) -> None:
         """Remember the label of a call, whose text is known already."""
         self._note_label(call_id, label)
@@ -283,6 +290,9 @@ class FlowLedger:
                 self.add_user_text(text)
         if other.is_tainted and not self.is_tainted:
             self.taint(other.label)
+        self.has_lost_private |= other.has_private
+        if other.echoes:
+            self.echoes.restore(other.echoes.save())
         self.label = join(self.label, other.label)
 
     def take_unrecorded_texts(self) -> list[str]:

@@ -36,7 +36,7 @@ class FlowSessions:
             if ledger is None:
                 ledger = FlowLedger()
                 if self._is_full or session_id in self._forgotten:
-                    ledger.taint()
+                    ledger.lose_past()
             ledger.on_taint = None
             self._ledgers[session_id] = ledger
             while len(self._ledgers) > self._max_sessions:
