@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.flow_tasks.domains import DOMAINS
+from benchmarks.flow_tasks.domains import DOMAINS, HELD_OUT
 from benchmarks.flow_tasks.replay import Replay, Report
 from benchmarks.flow_tasks.report import list_findings, render_table
 from benchmarks.flow_tasks.scenario import Domain
@@ -48,3 +48,20 @@ def test_there_are_enough_tasks_with_due_and_needless_questions() -> None:
     calls = [do for domain in DOMAINS for task in domain.tasks for turn in task.turns for do in turn.calls]
     assert sum(len(domain.tasks) for domain in DOMAINS) >= 36
     assert sum(bool(do.due) for do in calls) >= 18
+
+
+def test_the_held_out_part_has_tasks_and_attacks_of_its_own() -> None:
+    calls = [do for domain in HELD_OUT for task in domain.tasks for turn in task.turns for do in turn.calls]
+    assert len(HELD_OUT) >= 4
+    assert sum(len(domain.tasks) for domain in HELD_OUT) >= 32
+    assert all(len(domain.attacks) >= 6 for domain in HELD_OUT)
+    assert sum(bool(do.due) for do in calls) >= 12
+
+
+def test_table_sums_the_held_out_domains_apart() -> None:
+    reports = [Report(domain=domain.name, policy="values", tasks=len(domain.tasks)) for domain in DOMAINS]
+    rows = {line.split("  ")[0]: line.split() for line in render_table(reports).splitlines()}
+    held_out = sum(len(domain.tasks) for domain in HELD_OUT)
+    development = sum(len(domain.tasks) for domain in DOMAINS) - held_out
+    assert f"{held_out}/{held_out}" in rows["held out"]
+    assert f"{development}/{development}" in rows["development"]
