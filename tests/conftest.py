@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from tests.fuzzing import register_profiles
 
@@ -21,7 +23,10 @@ ONE_LOOP_PLACES = {
     *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp", "turns/backends"),
     *("execution/test_journal_asked_again.py", "execution/test_journal_in_batches.py", "execution/test_resume.py"),
     *("execution/test_tickets.py", "execution/test_transport.py", "turns/test_resumption.py"),
-    "turns/test_suspension.py",
+    *("execution/test_admission.py", "execution/test_admission_repair.py", "execution/test_arguments_gate.py"),
+    *("execution/test_fit_results.py", "execution/test_results.py", "execution/test_results_failures.py"),
+    *("execution/test_results_redacting.py", "journal/test_entries.py", "turns/test_remote.py"),
+    *("turns/test_suspension.py", "turns/test_turn_settings.py"),
 }
 """Tests that only await what others start, or a process or a disk each: in `make test` on asyncio, in `make test-all`
 on trio too. The rest of the core has both in `make test`: tests/execution, tests/turns and tests/journal.
@@ -73,20 +78,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("fuzz")
-        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _get_places(item) & ONE_LOOP_PLACES):
+        if _runs_on_trio(item) and (item.get_closest_marker("one_loop") or _needs_one_loop(item.path)):
             item.add_marker("slow")
-    items.sort(key=_get_turn)
+    items.sort(key=lambda item: _get_turn(item.path))
 
 
-def _get_turn(item: pytest.Item) -> int:
-    place = item.path.relative_to(HERE).as_posix()
+@cache
+def _get_turn(path: Path) -> int:
+    place = path.relative_to(HERE).as_posix()
     return LONG_FILES.index(place) if place in LONG_FILES else len(LONG_FILES)
 
 
-def _get_places(item: pytest.Item) -> set[str]:
-    """Return the file of a test and the folders it lies in, below tests/."""
-    file = item.path.relative_to(HERE)
-    return {place.as_posix() for place in (file, *file.parents)}
+@cache
+def _needs_one_loop(path: Path) -> bool:
+    """Return whether a file, or a folder it lies in, is one of `ONE_LOOP_PLACES`."""
+    file = path.relative_to(HERE)
+    return not ONE_LOOP_PLACES.isdisjoint(place.as_posix() for place in (file, *file.parents))
 
 
 def _runs_on_trio(item: pytest.Item) -> bool:
@@ -105,6 +112,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.passed:
         report.keywords = {}
     return report
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Send that process one report of a test that passed, where pytest would send five messages."""
+    if not hasattr(item.config, "workerinput"):  # no worker of xdist
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(trylast=True)

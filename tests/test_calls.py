@@ -202,4 +202,5 @@ def test_ok_distinguishes_results_for_programs_and_type_checkers() -> None:
             texts.append(result.error)
 
     assert texts == ["fine", "no"]
-    assert asdict(Ok("fine")).keys() == {"value", "structured", "media", "artifact", "cost_usd", "trusted", "wire"}
+    fields = {"value", "structured", "media", "artifact", "cost_usd", "trusted", "wire", "label"}
+    assert asdict(Ok("fine")).keys() == fields

@@ -214,7 +214,7 @@ async def test_a_large_array_is_queried_item_by_item(form: str) -> None:
     assert await artifact.get("$") == [ITEMS]
 
 
-@pytest.mark.one_loop
+@pytest.mark.slow  # the array before is read by the same code
 async def test_a_large_object_is_queried_member_by_member() -> None:
     value = {"meta": {"total": 3}, "items": ITEMS, "by id": {str(n): n for n in range(70_000)}, "last": None}
     artifact = JsonArtifact(CountingReader(json.dumps(value, indent=1).encode()))
@@ -291,9 +291,8 @@ NUMBERS = [1234567] * 100_000
 MEMBERS = {f"k{number}": number for number in range(60_000)}
 
 
-@pytest.mark.parametrize(
-    "large", [pytest.param(NUMBERS, id="array"), pytest.param(MEMBERS, id="object", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("large", [pytest.param(NUMBERS, id="array"), pytest.param(MEMBERS, id="object")])
 async def test_values_of_about_a_window_are_equal_wherever_they_are(large: Any) -> None:
     # The second one begins in the middle of a window, and is read member by member; the first one is not.
     items = [large, "x" * 200_000, "y" * 350_000, large, [*NUMBERS, 1], {**MEMBERS, "k1": 2}]

@@ -11,9 +11,8 @@ pytestmark = pytest.mark.anyio
 
 by_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda domain: domain.name)
 
-LIMITS = {("help desk", "read another customer's words without an address")}
-"""Attacks that the policy does not stop in every task: plain words of a private source in content for a record that the
-user named. This list only shrinks."""
+LIMITS: set[tuple[str, str]] = set()
+"""Domains and attacks that the policy does not stop in every task. This list only shrinks."""
 
 
 def show(report: Report) -> None:

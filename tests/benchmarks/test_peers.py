@@ -34,6 +34,7 @@ def not_there(tmp_path: Path, library: str) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_spindle_is_measured_like_its_peers(tmp_path: Path) -> None:
     (line,) = measure(["spindle"], tmp_path)
 
@@ -50,6 +51,7 @@ def test_spindle_is_measured_like_its_peers(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_one_call_and_one_turn_of_spindle_are_measured(tmp_path: Path) -> None:
     single = run_single("spindle", tmp_path)
 

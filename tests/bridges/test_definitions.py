@@ -250,6 +250,7 @@ for module in (anthropic, gemini, chat_completions):
 """
 
 
+@pytest.mark.slow  # tests/tools/test_entry_definitions.py compares processes too
 def test_every_process_writes_the_same_bytes() -> None:
     outputs = {
         subprocess.run(

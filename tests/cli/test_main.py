@@ -165,7 +165,9 @@ def test_a_bug_is_one_line_unless_the_traceback_is_wanted(
     ("commands", "unneeded"),
     [
         ([["--version"]], {"rich", "cyclopts", "pydantic", "anyio"}),
-        ([["list"], ["list", "--json"], ["call", "calculate", "expression=1"]], set[str]()),
+        pytest.param(  # tests/house/test_startup.py starts these two
+            [["list"], ["list", "--json"], ["call", "calculate", "expression=1"]], set[str](), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_starting_imports_nothing_that_is_not_needed(
@@ -184,6 +186,7 @@ def test_starting_imports_nothing_that_is_not_needed(
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow  # test_output.py closes one in this process
 def test_a_closed_pipe_is_left_quietly(place: Place) -> None:
     (place.state / "workspace").mkdir(parents=True)
     (place.state / "workspace/big.txt").write_text("line\n" * 50_000)
@@ -224,6 +227,7 @@ def terminal(place: Place) -> Iterator[Terminal]:
         yield it
 
 
+@pytest.mark.slow  # test_output.py writes to a terminal in this process, as to a pipe
 def test_a_terminal_gets_colours_within_its_width(terminal: Terminal) -> None:
     screen = terminal.run([*SPINDLE, "list"])
 
@@ -233,6 +237,7 @@ def test_a_terminal_gets_colours_within_its_width(terminal: Terminal) -> None:
     assert terminal.exit_code == OK
 
 
+@pytest.mark.slow
 def test_no_color_is_respected(terminal: Terminal) -> None:
     terminal.env["NO_COLOR"] = "1"
 
@@ -242,6 +247,7 @@ def test_no_color_is_respected(terminal: Terminal) -> None:
     assert "\x1b[3" not in screen
 
 
+@pytest.mark.slow
 def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
     screen = terminal.run([*SPINDLE, "call", "rude"])
 
@@ -281,6 +287,7 @@ def test_a_person_at_the_terminal_is_asked(terminal: Terminal, answer: str, word
     assert word in terminal.finish()
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_leaves(terminal: Terminal) -> None:
     terminal.start([*SPINDLE, "call", "pay", "cents=3"])
     terminal.wait_for("[y/N]")
@@ -290,6 +297,7 @@ def test_ctrl_c_at_a_question_leaves(terminal: Terminal) -> None:
     assert terminal.exit_code == INTERRUPTED
 
 
+@pytest.mark.slow
 def test_following_ends_with_ctrl_c_and_prints_each_call(place: Place) -> None:
     words = [*SPINDLE, "journal", "follow", "--json", "--state", str(place.state)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -309,6 +317,7 @@ def test_following_ends_with_ctrl_c_and_prints_each_call(place: Place) -> None:
     assert process.returncode == INTERRUPTED
 
 
+@pytest.mark.slow
 def test_exit_handlers_run_and_output_is_complete_at_the_end(place: Place) -> None:
     code = (
         "import atexit, sys; from spindle.cli.main import main\n"

@@ -19,7 +19,10 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("arguments", "count"), [((), len(six_calls())), (("--all",), len(every_call()))])
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [pytest.param((), len(six_calls()), marks=pytest.mark.slow), (("--all",), len(every_call()))],
+)
 def test_the_demo_ends_and_fits_the_screen(columns: int, arguments: tuple[str, ...], count: int) -> None:
     done = run(*arguments, COLUMNS=str(columns))
 
@@ -39,6 +42,7 @@ def test_a_terminal_that_knows_only_ascii_gets_a_table_too() -> None:
     assert done.stdout.isascii()
 
 
+@pytest.mark.slow  # two processes of the demo
 def test_colours_are_shown_on_a_terminal_unless_the_user_wants_none() -> None:
     assert b"\x1b[32m" in run(FORCE_COLOR="1", TERM="xterm").stdout
     assert b"\x1b[32m" not in run(FORCE_COLOR="1", TERM="xterm", NO_COLOR="1").stdout

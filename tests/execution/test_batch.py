@@ -111,6 +111,7 @@ def name_same(_args: Any) -> list[str]:
     return ["same"]
 
 
+@pytest.mark.one_loop
 async def test_the_work_of_one_call_does_not_depend_on_the_size_of_its_batch() -> None:
     executor = Executor(ToolRegistry([giving("fine"), giving("fine", "locked", resources=name_same)]))
 

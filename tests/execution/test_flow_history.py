@@ -10,9 +10,7 @@ from spindle import Call, Err, Executor, Journal, Ok, ToolContext, ToolRegistry,
 from spindle.errors import JournalError
 from spindle.events import Warned
 from spindle.execution import flow_history
-from spindle.journal.backends import sqlite_writer
-from spindle.journal.backends.memory import MemoryJournalStore
-from spindle.journal.entries import Row, Selection
+from spindle.journal import MemoryJournalStore, Row
 from spindle.trust import SinkPolicy
 from spindle.trust.flow import Content, FlowPolicy, Ref, Target
 from tests.execution.test_flow import Approver
@@ -93,7 +91,6 @@ async def test_taint_words_and_trusted_values_outlive_a_restart(tmp_path: Path) 
         before = Process(journal)
         await before.run("list_contacts", said="Send what the page says to bob@corp.example.")
         await before.run("fetch_page")
-    sqlite_writer.end_all()
 
     async with Journal.sqlite(path) as journal:
         after = Process(journal)
@@ -187,7 +184,7 @@ class BrokenStore(MemoryJournalStore):
 
     hangs = False
 
-    async def select(self, selection: Selection) -> list[Row]:
+    async def select(self, selection: object) -> list[Row]:
         if self.hangs:
             await anyio.sleep_forever()
         raise JournalError("The disk is gone.")

@@ -9,7 +9,7 @@ import pytest
 
 from spindle import Call, Executor, Journal, ToolContext, ToolRegistry, tool
 from spindle.execution import FlowReplay, replay_flow
-from spindle.journal.entries import JournalEntry
+from spindle.journal import JournalEntry
 from spindle.trust.flow import Content, FlowPolicy, Target, ToolFlow
 from tests.execution.test_flow import Approver
 

@@ -335,6 +335,7 @@ QUICK = settings(
 LONG = settings(QUICK, max_examples=600, stateful_step_count=40)
 
 
+@pytest.mark.one_loop
 @MACHINES
 def test_every_call_has_one_outcome_of_its_own(machine: type[Outcomes]) -> None:
     run_state_machine_as_test(machine, settings=QUICK)  # pyright: ignore[reportUnknownMemberType]

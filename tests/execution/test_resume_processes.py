@@ -100,7 +100,8 @@ async def read_status(shared: str, ticket: str) -> str:
     return record.status
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow  # the next test has two processes too, and test_tickets.py has such races in this one
+@pytest.mark.parametrize("count", [10, 50])
 async def test_of_racing_answers_of_processes_one_has_its_effect(
     shared: str, effects: Path, start: Callable[[], Answerer], count: int
 ) -> None:
@@ -150,7 +151,8 @@ async def test_a_process_killed_while_it_runs_an_approved_call_leaves_it_interru
     assert await read_status(shared, ticket) == "finished"
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, 15])
 async def test_an_answer_repeated_after_a_kill_at_any_instant_has_one_effect_at_most(
     shared: str, effects: Path, start: Callable[[], Answerer], kills: int
 ) -> None:

@@ -238,7 +238,7 @@ async def test_output_of_a_command_is_masked_in_the_spool(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "place", [1 << 20, (8 << 20) - 10, *(pytest.param(place, marks=pytest.mark.slow) for place in (0, 9 << 20))]
+    "place", [(8 << 20) - 10, *(pytest.param(place, marks=pytest.mark.slow) for place in (0, 1 << 20, 9 << 20))]
 )
 async def test_large_artifacts_are_masked(tmp_path: Path, place: int) -> None:
     async def make(leaked: str, _ctx: ToolContext) -> Artifact:

@@ -19,7 +19,19 @@ from tests.execution.calling import call, err, execute, execute_one, giving, mak
 
 pytestmark = pytest.mark.anyio
 
-SOON = 0.1
+SOON = 0.05
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Abandon stubborn handlers soon: as long as a cancelled task goes on, the loop of asyncio keeps a core busy."""
+    monkeypatch.setattr("spindle.execution.batch.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("spindle.execution.cancellation._FIRST_PAUSE_SECONDS", 0.1)
+
+
+async def wait_for_abandoned(executor: Executor) -> None:
+    while executor.abandoned_tasks:  # noqa: ASYNC110  an executor has no event for it
+        await anyio.sleep(0.01)
 
 
 class BadReader:
@@ -62,7 +74,7 @@ def stubborn(release: anyio.Event, how: str, name: str = "stubborn", **options: 
             return "late"
         while not release.is_set():
             try:
-                await anyio.sleep(60)
+                await release.wait()
             except BaseException:  # noqa: BLE001  what a careless handler does
                 await anyio.lowlevel.cancel_shielded_checkpoint()
         return "late"
@@ -96,6 +108,7 @@ async def test_reading_a_returned_artifact_counts_towards_the_calls_time() -> No
     assert (err(late).code, ok(fine).value) == ("timed_out", "fine")
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("how", ["shields", "swallows"])
 @pytest.mark.parametrize("count", [1, 3])
 async def test_a_handler_that_ignores_its_cancellation_is_answered_and_goes_on_counted(how: str, count: int) -> None:
@@ -114,11 +127,11 @@ async def test_a_handler_that_ignores_its_cancellation_is_answered_and_goes_on_c
         (again,) = await executor.execute_parallel([call("give")], ToolContext())
         assert again.ok
         release.set()
-        while executor.abandoned_tasks:
-            await anyio.lowlevel.checkpoint()
+        await wait_for_abandoned(executor)
     assert err(late).code == "timed_out"
 
 
+@pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("how", ["shields", "swallows"])
 async def test_a_handler_that_ignores_its_cancellation_does_not_hold_a_leaving_caller(how: str) -> None:
     release, started = anyio.Event(), anyio.Event()
@@ -136,8 +149,7 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_hold_a_leaving_c
             group.cancel_scope.cancel()
         assert executor.abandoned_tasks == 1
         release.set()
-        while executor.abandoned_tasks:
-            await anyio.lowlevel.checkpoint()
+        await wait_for_abandoned(executor)
 
 
 async def test_no_call_starts_after_its_caller_has_left() -> None:
@@ -211,6 +223,7 @@ async def test_calls_that_never_wait_leave_time_for_other_tasks(concurrency: int
     assert most > 4 if concurrency > 1 else most == 1
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_an_abandoned_handler_is_not_cancelled_in_every_step_of_the_loop() -> None:
     release, cancellations = anyio.Event(), 0
 
@@ -234,8 +247,7 @@ async def test_an_abandoned_handler_is_not_cancelled_in_every_step_of_the_loop()
             await anyio.lowlevel.checkpoint()
         repeated = cancellations - before
         release.set()
-        while executor.abandoned_tasks:
-            await anyio.lowlevel.checkpoint()
+        await wait_for_abandoned(executor)
 
     assert err(late).code == "timed_out"
     assert repeated < 20
@@ -243,6 +255,7 @@ async def test_an_abandoned_handler_is_not_cancelled_in_every_step_of_the_loop()
     assert cancellations > before + repeated
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_an_abandoned_handler_that_waits_after_its_cleanup_is_cancelled_again() -> None:
     cleaned = anyio.Event()
 
@@ -257,8 +270,7 @@ async def test_an_abandoned_handler_that_waits_after_its_cleanup_is_cancelled_ag
         (late,) = await executor.execute_parallel([call("clean")], ToolContext())
         assert (err(late).code, executor.abandoned_tasks) == ("timed_out", 1)
         cleaned.set()
-        while executor.abandoned_tasks:
-            await anyio.lowlevel.checkpoint()
+        await wait_for_abandoned(executor)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -529,7 +541,7 @@ class IsFalse(Exception):
 
 
 @pytest.mark.parametrize("kind", [RaisesOnAnyAttribute, RaisesOnTraceback, IsFalse])
-@pytest.mark.parametrize("isolation", ["async", "thread", "process"])
+@pytest.mark.parametrize("isolation", ["async", "thread", pytest.param("process", marks=pytest.mark.one_loop)])
 async def test_an_unusual_exception_is_a_failure_like_any_other(kind: type[Exception], isolation: str) -> None:
     async def fail_here(_args: Any, _ctx: Any, _meta: Any) -> None:
         raise kind
@@ -567,6 +579,7 @@ def exit_program(reason: str) -> None:
     raise SystemExit(reason)
 
 
+@pytest.mark.one_loop
 @pytest.mark.parametrize("kind", [RaisesEverywhere, RaisesWhenPickled, RaisesWhenUnpickled])
 @pytest.mark.parametrize("expose", [False, True])
 async def test_an_exception_whose_own_methods_raise_fails_only_its_call_in_a_process(
@@ -600,6 +613,7 @@ class RaisesWhenSent:
         return exit_program, ("unpickled",)
 
 
+@pytest.mark.one_loop
 @pytest.mark.parametrize("when", ["sent", "received"])
 async def test_a_value_that_raises_on_its_way_between_processes_fails_only_its_call(when: str) -> None:
     def give(_args: Any, _ctx: Any, _meta: Any) -> Any:
@@ -638,6 +652,7 @@ async def test_an_exception_whose_own_methods_raise_fails_only_the_inner_call_of
     assert err(bare).code == "execution_failed"
 
 
+@pytest.mark.usefixtures("short_grace")
 async def test_the_late_result_of_an_abandoned_handler_is_ignored() -> None:
     release = anyio.Event()
     tool = stubborn(release, "shields", timeout_seconds=SOON)
@@ -647,8 +662,7 @@ async def test_the_late_result_of_an_abandoned_handler_is_ignored() -> None:
         (outcome,) = await executor.execute_parallel([call("stubborn")], ToolContext())
         before = outcome.result
         release.set()
-        while executor.abandoned_tasks:
-            await anyio.lowlevel.checkpoint()
+        await wait_for_abandoned(executor)
 
     assert isinstance(before, Err)
     assert outcome.result is before

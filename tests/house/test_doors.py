@@ -57,6 +57,11 @@ def imports(code: str) -> Iterator[tuple[str, str]]:
             yield from ((node.module, alias.name) for alias in node.names)
 
 
+def imported_modules(code: str) -> set[str]:
+    """Return the modules of ours that `code` imports from, or seems to: texts are not distinguished."""
+    return set(re.findall(r"\bfrom +(spindle[\w.]*) +import\b", code))
+
+
 def is_allowed(module: str, name: str, doors: set[str]) -> bool:
     return module in doors or module in PUBLIC_MODULES or f"{module}.{name}" in PUBLIC_MODULES
 
@@ -101,9 +106,13 @@ def test_tests_benchmarks_and_examples_import_other_packages_through_their_doors
     for path in (path for folder in ("tests", "benchmarks", "examples") for path in (root / folder).rglob("*.py")):
         place = path.relative_to(root).parts
         own = place[1] if place[0] == "tests" and len(place) > 2 else path.stem.removeprefix("test_")
+        text = path.read_text(encoding="utf-8")
+        modules = imported_modules(text) - doors
+        if all(module.split(".")[1:2] in ([], [own]) for module in modules):
+            continue  # parsing takes ten times as long
         wrong |= {
             f"{path.relative_to(root)}: {module}"
-            for module, name in imports(path.read_text(encoding="utf-8"))
+            for module, name in imports(text)
             if module.split(".")[1:2] not in ([], [own]) and not is_allowed(module, name, doors)
             if module not in BEHIND_THE_DOOR
         }

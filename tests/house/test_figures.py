@@ -12,14 +12,14 @@ from tests.house.sources import parse, walk_statements
 # A bare call visits a module for each step that ARCHITECTURE.md lists, and each visit counts twice: there and back.
 # Fewer switches than about 60 would need the steps of several modules in one, beyond the limit of 400 lines.
 LIMITS = {
-    "modules": 516,  # doors included; grows with features, not with splits
+    "modules": 558,  # doors included; grows with features, not with splits
     "largest module": 400,
     "Any in 1,000 lines": 12.0,
     "cast in 1,000 lines": 2.5,
     "own imports inside functions": 10,
-    "modules loaded by Executor, TurnRunner, tool": 70,  # one is the list of lazy parts of a turn
+    "modules loaded by Executor, TurnRunner, tool": 76,  # one is the list of lazy parts of a turn
     "module switches of one bare call": 72,  # aim: 40
-    "files touched by one bare call": 21,  # aim: 14
+    "files touched by one bare call": 22,  # aim: 14
 }
 
 TRACE = """

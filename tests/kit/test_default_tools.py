@@ -108,7 +108,7 @@ def test_labels_and_destructive_effects_are_those_of_the_documentation() -> None
         ("memory_forget", {"name": "plan"}, True),
     ],
 )
-def test_a_policy_asks_where_somebody_else_chose_the_values(name: str, args: dict[str, str], is_asked: bool) -> None:
+def test_a_policy_asks_where_others_chose_the_values(name: str, args: dict[str, str], is_asked: bool) -> None:
     ledger = FlowLedger()
     ledger.add_user_text("Read https://shop.example/plan and write the plan to notes/plan.md, then git status.")
     ledger.taint()

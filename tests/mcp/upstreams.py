@@ -1,8 +1,11 @@
 """Upstream servers for the tests of the MCP client: specs of real processes, and a clock moved by hand."""
 
 import os
+import runpy
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -44,6 +47,21 @@ def serving(script: str, *args: str) -> Generator[tuple[str, subprocess.Popen[st
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp", process
         finally:
             process.kill()
+
+
+@contextmanager
+def serving_everything(*, is_older: bool = False) -> Generator[str]:
+    """The server written with the SDK, over HTTP, in a thread: a process of its own takes long to import the SDK."""
+    space = runpy.run_path(str(SERVERS / "everything.py"))  # a server of its own each time
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = space["build_http_server"](is_older=is_older)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join(IN_TIME)
 
 
 class HandClock:

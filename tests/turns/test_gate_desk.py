@@ -128,6 +128,7 @@ async def test_settling_an_unknown_id_raises_and_a_settled_one_does_nothing() ->
     assert asked.outcome() == 1
 
 
+@pytest.mark.one_loop
 async def test_desk_remembers_at_most_a_thousand_settled_gates() -> None:
     scene = Scene()
     scene.events.on("turn_gate_open", lambda info: scene.desk.resolve(info.id))

@@ -346,8 +346,7 @@ def count_lines(path: Path) -> Counter[str]:
     "die_at",
     [
         "after 2",
-        "model 3",
-        *(pytest.param(point, marks=pytest.mark.slow) for point in ("model 0", "before 1", "after 3")),
+        *(pytest.param(point, marks=pytest.mark.slow) for point in ("model 0", "before 1", "after 3", "model 3")),
     ],
 )
 async def test_a_killed_turn_is_resumed_from_the_journal_alone(anyio_backend: str, tmp_path: Path, die_at: str) -> None:
@@ -366,10 +365,8 @@ async def test_a_killed_turn_is_resumed_from_the_journal_alone(anyio_backend: st
     assert count_lines(tmp_path / "asked")["0"] == (2 if die_at == "model 0" else 1)
 
 
-@pytest.mark.one_loop
-@pytest.mark.parametrize(
-    "die_at", ["after 4", *(pytest.param(point, marks=pytest.mark.slow) for point in ("before 4", "model 4"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("die_at", ["after 4", "before 4", "model 4"])
 async def test_a_resumed_turn_that_is_killed_is_resumed_again(anyio_backend: str, tmp_path: Path, die_at: str) -> None:
     for action, point in (("run", "never"), ("answer", die_at)):
         with start(anyio_backend, tmp_path, point, action) as process:
@@ -381,8 +378,8 @@ async def test_a_resumed_turn_that_is_killed_is_resumed_again(anyio_backend: str
     check(ended, tmp_path, died_in={"4"} if "model" not in die_at else set())
 
 
-@pytest.mark.one_loop
-@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 8])
 async def test_a_turn_that_is_killed_at_any_instant_repeats_no_effect(
     anyio_backend: str, tmp_path: Path, kills: int
 ) -> None:

@@ -9,7 +9,7 @@ from annotated_types import MinLen
 from spindle.artifacts.artifact import Artifact, LineNumber, clamp_range
 from spindle.artifacts.json_records import (
     BLOCK_BYTES,
-    Content,
+    JsonContent,
     JsonLines,
     Line,
     collect_keys,
@@ -227,7 +227,7 @@ class JsonArtifact(Artifact):
         """
         await self.json_type()
 
-        def work(content: Content) -> JsonValue:
+        def work(content: JsonContent) -> JsonValue:
             records = self._open_records(content)
             part = slice_records(records, start, end)
             if part is None:
@@ -245,7 +245,7 @@ class JsonArtifact(Artifact):
     ) -> list[JsonValue]:
         await self.json_type()
 
-        def work(content: Content) -> list[JsonValue]:
+        def work(content: JsonContent) -> list[JsonValue]:
             asked = _build_path_query(path, self.path_limits, content.check)
             records = self._open_records(content.guarded_by(asked.check))
             return [self._load(value, max_chars) for value in islice(find(asked, records), limit)]
@@ -255,7 +255,7 @@ class JsonArtifact(Artifact):
     def _load(self, value: object, max_chars: int | None) -> JsonValue:
         return load_value(value, self.max_document_bytes) if max_chars is None else load_beginning(value, max_chars)
 
-    def _open_records(self, content: Content) -> object:
+    def _open_records(self, content: JsonContent) -> object:
         """Return the lines, or the root of the document."""
         if self._format in ("jsonl", "ndjson"):
             return JsonLines(content.read, content.byte_length)
@@ -267,12 +267,12 @@ class JsonArtifact(Artifact):
             return root.over(JsonDocument(content.read, content.byte_length, self._known_places))
         return root
 
-    def _load_document(self, content: Content) -> object:
+    def _load_document(self, content: JsonContent) -> object:
         if content.byte_length <= BLOCK_BYTES:
             return parse_document(content.decode_all())
         return JsonDocument(content.read, content.byte_length, self._known_places).load()
 
-    def _detect_strict_format(self, content: Content) -> JsonFormat | InvalidArtifactError:
+    def _detect_strict_format(self, content: JsonContent) -> JsonFormat | InvalidArtifactError:
         """Return the format, or why the content is neither a strict document nor strict lines."""
         lines = JsonLines(content.read, content.byte_length)
         sample = take_sample(lines)
@@ -292,11 +292,11 @@ class JsonArtifact(Artifact):
         self._root = [await self._run(lambda content: _try_json5(content, strict_error), is_slow=True)]
         return "json5"
 
-    async def _run(self, work: "Callable[[Content], T]", *, is_slow: bool = False) -> T:
+    async def _run(self, work: "Callable[[JsonContent], T]", *, is_slow: bool = False) -> T:
         """Run blocking work on the content in a thread, which ends soon after a cancellation."""
         size = await self.byte_length()
         read: ReadBytes | None = getattr(self.reader, "read_range", None)
-        content = Content(read, size) if read else Content.of_bytes(await self.as_bytes())
+        content = JsonContent(read, size) if read else JsonContent.of_bytes(await self.as_bytes())
         # Parsing little text takes less time than a thread switch; JSON5 and paths are slow at any size.
         if size <= _INLINE_BYTES and not is_slow and self._format != "json5":
             return work(content)
@@ -306,7 +306,7 @@ class JsonArtifact(Artifact):
             content.is_closed = True
 
 
-def _try_json5(content: Content, strict_error: InvalidArtifactError) -> JsonValue:
+def _try_json5(content: JsonContent, strict_error: InvalidArtifactError) -> JsonValue:
     try:
         return parse_json5(content.decode_all())
     except InvalidArtifactError as error:

@@ -175,7 +175,7 @@ def _names(record: object) -> Iterable[str]:
     return record if is_object(record) else ()
 
 
-class Content:
+class JsonContent:
     """The bytes that a query reads in its thread."""
 
     def __init__(self, read: ReadBytes, byte_length: int, check: Callable[[], None] | None = None) -> None:
@@ -183,7 +183,7 @@ class Content:
         self.is_closed = False
 
     @classmethod
-    def of_bytes(cls, data: bytes) -> "Content":
+    def of_bytes(cls, data: bytes) -> "JsonContent":
         """Return content in memory."""
         return cls(lambda start, end: data[start:end], len(data))
 
@@ -203,9 +203,9 @@ class Content:
         if self._check:
             self._check()
 
-    def guarded_by(self, check: Callable[[], None]) -> "Content":
+    def guarded_by(self, check: Callable[[], None]) -> "JsonContent":
         """Return the same content, with a check before each read."""
-        return Content(self._read, self.byte_length, check)
+        return JsonContent(self._read, self.byte_length, check)
 
 
 def load_value(value: object, max_bytes: int) -> JsonValue:

@@ -11,12 +11,13 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, cast
 
 import anyio
 from mcp.server.lowlevel import Server
 
-from spindle import execution, telemetry
+from spindle import cli, execution, telemetry
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
 from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
@@ -44,6 +45,7 @@ from spindle.mcp.server.tool_server import ToolServer
 from spindle.telemetry.logs import log_calls
 from spindle.telemetry.prometheus import CallMetrics
 from spindle.tools.filters import ToolFilter
+from spindle.trust.flow.policy import FlowPolicy
 from spindle.trust.labels import SinkPolicy
 
 UPSTREAM_WAIT_SECONDS = 10.0
@@ -56,8 +58,8 @@ SPOOL_CHECK_SECONDS = 60.0
 
 async def over_stdio(config: Config, profile: str | None) -> None:
     """Serve the tools over standard input and output."""
-    caller = Caller(key="stdio", profile=profile)
-    async with open_runtime(config, interceptors=_observers(), wait_for_servers=False) as runtime:
+    caller = Caller(key=f"stdio {token_hex(8)}", profile=profile)  # a process is a session of its own
+    async with open_runtime(config, interceptors=_observers(), wait_for_servers=False, profile=profile) as runtime:
         ready, options = anyio.Event(), _server_options(runtime)
         server = ToolServer(
             runtime.executor, runtime.registry, identify=lambda _ctx: caller, tools_ready=ready, **options
@@ -96,7 +98,7 @@ async def over_http(
         http = replace(http, port=listening.getsockname()[1])
         calls = build_call_metrics(config)
         runtime = await stack.enter_async_context(
-            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False)
+            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False, profile=profile)
         )
         ready, options = anyio.Event(), _server_options(runtime, profile)
         shared = build_shared(runtime)
@@ -162,6 +164,15 @@ async def _start_upstream(runtime: Runtime, ready: anyio.Event) -> None:
     finally:
         ready.set()
     _print_upstream(runtime)
+    _warn_of_missing(runtime)
+
+
+def _warn_of_missing(runtime: Runtime) -> None:
+    """Warn of names in `[flow]` that no connected server has; a name may also belong to one that is not connected."""
+    if runtime.config.flow is not None and runtime.servers is not None:
+        connected = [each.name for each in runtime.servers.status() if each.state == "ready"]
+        for key, what in cli.find_missing(runtime.config, runtime.registry, connected):
+            runtime.events.warn(f"{'.'.join(key)}: {what}", source="flow")
 
 
 def _print_upstream(runtime: Runtime) -> None:
@@ -179,8 +190,13 @@ def build_shared(runtime: Runtime) -> SharedRecords | None:
     if not isinstance(runtime.config.journal, RemoteStore) or states is None or notices is None:
         return None
     replica = Replica(states, notices, execution.StateKey(read_state_key(runtime.config)))
-    dangerous = runtime.config.trust.dangerous
-    return SharedRecords(replica, runtime.spool, sinks=SinkPolicy(dangerous) if dangerous else None)
+    return SharedRecords(replica, runtime.spool, sinks=_get_waiting_policy(runtime))
+
+
+def _get_waiting_policy(runtime: Runtime) -> FlowPolicy | SinkPolicy | None:
+    """Return the policy by which calls may wait: about any tool, if a profile may ask about more than `[flow]`."""
+    is_tightened = any(entry.flow is not None for entry in runtime.config.profiles.values())
+    return FlowPolicy() if is_tightened else runtime.policy
 
 
 def _server_options(runtime: Runtime, profile: str | None = None) -> JsonObject:

@@ -6,7 +6,7 @@ The commands `call` and `serve` run on it.
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle import cli, mcp
 from spindle.artifacts.spool import Spool
@@ -25,6 +25,10 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.labels import SinkPolicy
 
+if TYPE_CHECKING:
+    from spindle.execution.interceptors import Interceptor
+    from spindle.trust.flow.policy import FlowPolicy
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runtime:
@@ -40,6 +44,8 @@ class Runtime:
     journal: Journal
     events: Events
     """Events of the MCP servers; calls emit to the events of their context."""
+    policy: "FlowPolicy | SinkPolicy | None" = None
+    """Which calls a person must approve once third-party content has entered a session."""
     _tool_sync: UpstreamToolSync | None = field(default=None, repr=False)
 
     def get_filter(self, profile: str | None = None) -> ToolFilter | None:
@@ -64,11 +70,12 @@ async def open_runtime(
     events: Events | None = None,
     batch_timeout_seconds: float | None = None,
     wait_for_servers: bool = True,
+    profile: str | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Open the tools, servers, spool and journal of a configuration, and close them at exit.
+    """Open the tools, servers, spool and journal of a configuration; `profile` is that of callers without one.
 
     Raises:
-        InvalidConfigError: A configured tool, server or folder is not available.
+        InvalidConfigError: A configured tool, server or folder is not available, or `[flow]` names an unknown tool.
         MissingExtraError: A required extra is not installed.
         JournalError: The journal cannot be opened.
     """
@@ -76,17 +83,15 @@ async def open_runtime(
     registry = build_local_registry(config, backends)
     observed_events = Events() if events is None else events
     async with AsyncExitStack() as stack:
-        journal = build_journal(config)
-        spool = build_spool(config)
+        journal, spool = build_journal(config), build_spool(config)
         await stack.enter_async_context(journal)
         # Through the lazy door: few configurations have an engine.
         transport = None if config.engine.url is None else await cli.open_engine(config, spool, stack)
         if config.apis:
             await cli.register_apis(config, registry, backends, observed_events)
-        states = None if config.journal is None else journal.states
-        servers, follower = await start_servers(
-            config, registry, observed_events, stack, wait=wait_for_servers, states=states
-        )
+        states, wait = None if config.journal is None else journal.states, wait_for_servers
+        servers, follower = await start_servers(config, registry, observed_events, stack, wait=wait, states=states)
+        policy, tightened = _build_policy(config, registry, profile)
         executor = Executor(
             registry,
             backends=backends,
@@ -98,9 +103,9 @@ async def open_runtime(
             concurrency=config.limits.concurrency,
             timeout_seconds=config.limits.timeout_seconds,
             batch_timeout_seconds=batch_timeout_seconds,
-            interceptors=interceptors,
+            interceptors=(*interceptors, *tightened),
             approve=approve,
-            sinks=SinkPolicy(config.trust.dangerous) if config.trust.dangerous else None,
+            flow=policy,
             state_key=read_state_key(config),
         )
         if isinstance(backends.network, AbstractAsyncContextManager):
@@ -113,5 +118,20 @@ async def open_runtime(
             spool=spool,
             journal=journal,
             events=observed_events,
+            policy=policy,
             _tool_sync=follower,
         )
+
+
+def _build_policy(
+    config: Config, registry: ToolRegistry, profile: str | None
+) -> "tuple[FlowPolicy | SinkPolicy | None, Sequence[Interceptor]]":
+    """Return the policy of a configuration, and the interceptor of profiles with a stricter one."""
+    if config.flow is None and not any(entry.flow for entry in config.profiles.values()):
+        return SinkPolicy(config.trust.dangerous) if config.trust.dangerous else None, ()
+    policy = cli.build_flow_policy(config)
+    cli.check_names(config, registry)
+    tightened = cli.build_profile_flow(config, registry, policy, profile)
+    if policy is None and config.trust.dangerous:
+        return SinkPolicy(config.trust.dangerous), ()
+    return policy, () if tightened is None else (tightened,)

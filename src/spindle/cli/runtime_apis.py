@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from spindle import cli
 from spindle.capabilities.declare import CallScope, Capabilities
 from spindle.capabilities.network.handle import Network
 from spindle.capabilities.resolve import Backends, close_handles, find_missing_backends, open_handles, validate
@@ -59,6 +60,8 @@ async def register_apis(config: Config, registry: ToolRegistry, backends: Backen
             raise config.error(key, str(error)) from error
         for problem in built.problems:
             events.warn(f"API {name!r}: {problem}", source="openapi")
+    if config.flow is not None:
+        cli.declare_tools(config, registry)
 
 
 def _build(name: str, entry: OpenApiEntry, data: bytes) -> "openapi.ApiTools":

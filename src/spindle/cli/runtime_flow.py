@@ -3,18 +3,20 @@
 A declaration of the operator counts as it is. Hints and names of a server only make its tools stricter.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
+from secrets import token_hex
 from types import MappingProxyType
 
 from typing_extensions import override
 
 from spindle.cli.config.loader import Config
 from spindle.cli.config.schema_flow import ANY_TEXT, FlowSection, FlowToolEntry
-from spindle.json_types import JsonObject
+from spindle.json_types import JsonObject, JsonValue
 from spindle.mcp.flow_defaults import KINDS, find_default_roles, is_destructive_name
 from spindle.text import did_you_mean
+from spindle.tools.context import ToolContext
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
 from spindle.tools.schema.role_paths import find_unknown_path
@@ -106,6 +108,22 @@ class FlowDeclarations:
         return MappingProxyType(roles)
 
 
+def declare_tools(config: Config, registry: ToolRegistry) -> None:
+    """Replace the tools of a registry by what the configuration declares about them."""
+    declarations = FlowDeclarations(config)
+    for entry in registry.entries():
+        declared = declarations.declare(entry.tool)
+        if declared is not entry.tool:
+            registry.register(declared, overwrite=True, plugin_id=entry.plugin_id)
+
+
+def add_typed_arguments(ctx: ToolContext, args: Mapping[str, JsonValue]) -> None:
+    """Let a call that a person typed be judged by itself, with its arguments as his words."""
+    ctx.flow.begin_session(f"{ctx.session_id} {token_hex(8)}")
+    for leaf in ToolFlow(name="").get_leaves(args):
+        ctx.flow.add_user_text(str(leaf.value))
+
+
 def get_upstream_name(tool: Tool) -> str | None:
     """Return the name of a tool at the server or API that it belongs to; `None` for a local one."""
     name = tool.meta.get("mcp.tool") or (tool.name.rpartition("__")[2] if tool.meta.has("openapi.server") else None)
@@ -180,13 +198,13 @@ def can_exist(config: Config, registry: ToolRegistry, name: str) -> bool:
     if find_tools(registry, name):
         return True
     fixed = name.partition(ANY_TEXT)[0]
-    prefixes = [f"mcp__{each}__" for each, entry in config.servers.items() if entry.enabled and entry.prefix]
-    prefixes += [f"openapi__{each}__" for each, entry in config.apis.items() if entry.enabled]
+    prefixes = [f"mcp__{each}__" for each, entry in config.servers.items() if entry.prefix]
+    prefixes += [f"openapi__{each}__" for each in config.apis]
     if ANY_TEXT in name and any(prefix.startswith(fixed) for prefix in prefixes):
         return True
     if any(fixed.startswith(prefix) and len(name) > len(prefix) for prefix in prefixes):
         return True
-    has_plain_names = any(entry.enabled and not entry.prefix for entry in config.servers.values())
+    has_plain_names = any(not entry.prefix for entry in config.servers.values())
     return has_plain_names and not name.startswith(_PREFIXES)
 
 
@@ -233,9 +251,3 @@ def find_missing(config: Config, registry: ToolRegistry, connected: Sequence[str
             (key, f"{tool.name!r} has no argument {path!r}") for path in find_unknown_arguments(section.tools, tool)
         ]
     return found
-
-
-def warn_missing(config: Config, registry: ToolRegistry, connected: Sequence[str], warn: Callable[[str], None]) -> None:
-    """Report each name in `[flow]` that no connected server has."""
-    for key, what in find_missing(config, registry, connected):
-        warn(f"{'.'.join(key)}: {what}")

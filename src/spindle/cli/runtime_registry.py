@@ -92,6 +92,8 @@ async def start_servers(
         events.warn(message, source="mcp")
 
     follower = UpstreamToolSync(registry, servers.registry, [spec.name for spec in specs], warn=warn)
+    if config.flow is not None:
+        follower.declare = cli.FlowDeclarations(config).declare
     servers.on_change(follower.sync)
     if wait:
         await servers.ready()

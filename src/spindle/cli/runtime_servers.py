@@ -22,6 +22,7 @@ from spindle.json_types import JsonObject, JsonValue, is_object
 from spindle.mcp.login_settings import LoginSettings
 from spindle.mcp.spec import ServerSpec
 from spindle.mcp.tool_settings import ToolSettings
+from spindle.tools.declaration import Tool
 from spindle.tools.entry import Entry
 from spindle.tools.registry import ToolRegistry
 
@@ -127,6 +128,10 @@ class UpstreamToolSync:
         self._warn = warn
         self._reported: set[str] = set()
         self._listeners: list[Callable[[], object]] = []
+        self.declare: Callable[[Tool], Tool] = lambda tool: tool
+        """What the configuration says about a tool."""
+        self._declared: dict[str, tuple[Tool, Tool]] = {}
+        """The tools of servers by name, and what was declared about them."""
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call `listener` when tools were added, removed or changed; return a function that removes it."""
@@ -142,15 +147,21 @@ class UpstreamToolSync:
         for name in self._synced_names:
             if name not in entries or not keeps_its_place:
                 self._registry.unregister(name)
+        self._declared = {name: self._declare(entry.tool) for name, entry in entries.items()}
         for name, entry in entries.items():
-            if self._registry.get(name) is entry.tool:
+            tool = self._declared[name][1]
+            if self._registry.get(name) is tool:
                 continue
             mcp = None if entry.mcp_server is None else (entry.mcp_server, entry.mcp_tool or name)
-            self._registry.register(entry.tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
+            self._registry.register(tool, overwrite=True, plugin_id=entry.plugin_id, mcp=mcp)
         self._synced_names = list(entries)
-        if before != {name: entry.tool for name, entry in entries.items()}:
+        if before != {name: tool for name, (_, tool) in self._declared.items()}:
             for listener in tuple(self._listeners):
                 listener()
+
+    def _declare(self, tool: Tool) -> tuple[Tool, Tool]:
+        known = self._declared.get(tool.name)
+        return known if known is not None and known[0] is tool else (tool, self.declare(tool))
 
     def _report_taken_names(self) -> None:
         for name in self._local_names - self._reported:

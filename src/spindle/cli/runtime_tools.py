@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, cast
 
-from spindle import kit
+from spindle import cli, kit
 from spindle.capabilities.resolve import Backends, find_missing_backends
 from spindle.cli.config.loader import Config
 from spindle.cli.config.local_code import guard_imports
@@ -41,6 +41,8 @@ def build_local_registry(config: Config, backends: Backends) -> ToolRegistry:
             raise
         except SpindleError as error:
             raise config.error(("tools", "modules"), f"{spot}: {error}") from error
+    if config.flow is not None:
+        cli.declare_tools(config, registry)
     return registry
 
 

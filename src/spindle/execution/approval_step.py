@@ -12,7 +12,7 @@ async def request_if_needed(state: AdmittedCall, batch: Batch) -> HandlerResult 
     required = get_required_reasons(state.ctx)
     if not state.needs_approval and not required:
         return None
-    state.needs_approval, state.reasons = True, (*state.reasons, *required)
+    state.needs_approval, state.reasons = True, tuple(dict.fromkeys((*state.reasons, *required)))
     tickets = batch.engine.tickets
     if tickets is not None:
         return await optional.request_recorded_approval(state, tickets, batch)

@@ -166,7 +166,8 @@ def use_cache(engine: Engine, run: Run, needs: Needs) -> Run:
             return cached
         handled = await run(state, batch)
         if key is not None and state.attempts:  # the journal may have answered
-            engine.cache.put(key, handled, ttl_seconds)
+            kept = handled if engine.flow is None else optional.join_input_label(state, handled)
+            engine.cache.put(key, kept, ttl_seconds)
         return handled
 
     def choose(state: AdmittedCall, batch: Batch) -> Answer:

@@ -290,6 +290,10 @@ class AdmittedCall(_CallState[Entry, JsonObject]):
     is_answered: bool = field(default=False, init=False)
     """Whether its result is complete: interceptors have seen it, secrets are redacted."""
 
+    def get_whole_result(self) -> "Ok | Err | None":
+        """Return all that the handler returned; `None` if that cannot be read."""
+        return None if self.handled is None else self.handled.result
+
     @property
     def is_intent_deferred(self) -> bool:
         """Whether a check, an approval or the cache may still answer; the intent is then written later."""

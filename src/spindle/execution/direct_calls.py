@@ -51,6 +51,13 @@ class DirectCall(AdmittedCall):
     inner: HandlerResult | None = field(default=None, init=False)
     """The result inside the interceptors; another final result replaces the handler's value."""
 
+    def get_whole_result(self) -> Ok | Err | None:
+        """Return the handler's value as a result; `None` if it cannot be converted to one."""
+        if not self.has_returned:
+            return None if self.handled is None else self.handled.result
+        result = normalize(self.returned, tool=self.entry.tool.name, output=self.entry.tool.output).result
+        return result if isinstance(result, Ok) or isinstance(self.returned, Err) else None
+
 
 def admit_direct(tool: Tool, args: RawArgs, admission: AdmissionContext) -> DirectCall:
     """Check whether the tool may be used, and validate the arguments.

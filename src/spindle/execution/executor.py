@@ -227,9 +227,9 @@ class Executor:
         batch = self._build_batch(len(given), context, filter, attachments)
         states = [admit(call, batch) for call in given]
         waiting = [state for state in states if isinstance(state, AdmittedCall) and batch.add(state)]
-        if self._engine.flow is not None:
-            await self._engine.flow.judge(waiting, context)
         try:
+            if self._engine.flow is not None:
+                await self._engine.flow.judge(waiting, context)
             stop = None if context is ctx else getattr(ctx, "abort_signal", None)
             if stop is None:
                 await self._run_all(waiting, batch)
@@ -301,9 +301,9 @@ class Executor:
             await self._engine.flow.prepare(context, self._registry)
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
-        if self._engine.flow is not None:
-            await self._engine.flow.judge([state], context)
         try:
+            if self._engine.flow is not None:
+                await self._engine.flow.judge([state], context)
             run = partial(supervise, batch, [state], self._run_directly, workers=1)
             stop = getattr(get_turn(context), "abort_signal", None)
             await (run() if stop is None else run_until_aborted(run, [state], stop))

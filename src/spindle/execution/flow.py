@@ -24,6 +24,7 @@ from spindle.trust.labels import UNKNOWN, Label, SinkPolicy, is_tainting, join
 
 if TYPE_CHECKING:
     from spindle.journal.journal import Journal
+    from spindle.media import Media
 
 Policy: TypeAlias = FlowPolicy | SinkPolicy
 
@@ -77,7 +78,7 @@ class FlowGuard:
 
     def open(self, context: ToolContext) -> FlowLedger:
         """Return the ledger of the session of a context, which from now on shares it."""
-        ledger = self.sessions.get(context.session_id)
+        ledger = self.sessions.get(context.flow.session_id or context.session_id)
         context.flow.bind(ledger)
         return ledger
 
@@ -134,6 +135,7 @@ class FlowGuard:
         if context.dry_run:
             return
         ledger = context.flow.ledger
+        _note_inner_labels(states, context)
         for state in states:
             for _ in _add_result(ledger, state):
                 if is_pause_due():
@@ -141,17 +143,23 @@ class FlowGuard:
 
     def absorb_now(self, states: Sequence[CallState], context: ToolContext) -> None:
         """Add the results of calls to the ledger at once, where nothing may wait."""
-        for state in () if context.dry_run else states:
+        if context.dry_run:
+            return
+        _note_inner_labels(states, context)
+        for state in states:
             for _ in _add_result(context.flow.ledger, state):
                 pass
 
 
 def join_input_label(state: AdmittedCall, handled: HandlerResult) -> HandlerResult:
-    """Return a result with the label that its arguments leave it: what was not trusted does not become so."""
+    """Return a result with the labels of its arguments and of what its handler has read by calls of its own.
+
+    What was not trusted does not become so.
+    """
     result, label = handled.result, state.input_label
     if label is None or not isinstance(result, Ok):
         return handled
-    joined = join(get_label(result), label)
+    joined = join(get_label(result), label, state.ctx.flow.inner_label)
     return handled._replace(result=replace(result, label=joined, trusted=result.trusted and joined == "trusted"))
 
 
@@ -160,24 +168,46 @@ def get_label(result: Ok) -> Label:
     return result.label or ("trusted" if result.trusted else UNKNOWN)
 
 
+def _note_inner_labels(states: Sequence[CallState], context: ToolContext) -> None:
+    """Let the call in whose context these calls were made know what they brought in."""
+    for state in states:
+        if state.handled is not None:
+            result, outcome = state.handled.result, state.outcome()
+            label = get_label(result) if isinstance(result, Ok) else UNKNOWN if is_tainting(outcome) else "trusted"
+            context.flow.inner_label = join(context.flow.inner_label, label)
+
+
 def _add_result(ledger: FlowLedger, state: CallState) -> Iterator[None]:
     handled, entry = state.handled, state.entry
     if handled is None or entry is None or not isinstance(state, AdmittedCall):
         return
-    result, tool = handled.result, entry.tool.flow
+    result, tool, whole = handled.result, entry.tool.flow, state.get_whole_result()
     if isinstance(result, Err):
         if is_tainting(state.outcome()):
             yield from ledger.add_result_in_steps(tool, result.error, UNKNOWN, call_id=state.call.tool_call_id)
         return
     yield from ledger.add_result_in_steps(
         tool,
-        result.value,
+        "\n".join([whole.value, *_iterate_media_texts(whole)]) if isinstance(whole, Ok) else "",
         get_label(result),
         call_id=state.call.tool_call_id,
         args=state.arguments,
-        structured=result.structured,
+        structured=whole.structured if isinstance(whole, Ok) else None,
         reference=_find_reference(state),
     )
+    if get_label(result) == UNKNOWN and (not isinstance(whole, Ok) or any(map(_is_unreadable, whole.media))):
+        ledger.has_lost_private = True  # what a picture shows is in no text
+
+
+def _iterate_media_texts(result: Ok) -> Iterator[str]:
+    for each in result.media:
+        data = each.get_text_bytes()
+        if data is not None:
+            yield data.decode("utf-8", "replace")
+
+
+def _is_unreadable(media: "Media") -> bool:
+    return media.get_text_bytes() is None
 
 
 def _find_reference(state: AdmittedCall) -> Reference | None:

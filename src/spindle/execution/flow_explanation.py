@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from spindle.errors import UsageError
-from spindle.execution.flow_history import FlowFacts
+from spindle.execution.flow_history import RecordedDecision
 from spindle.execution.flow_replay import FlowSource, KnownTools, Timeline, was_asked
 from spindle.journal.entries import JournalEntry
 from spindle.text import to_line
@@ -80,7 +80,7 @@ def explain_flow(
 
 
 def _explain(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> FlowExplanation:
-    tool, facts = timeline.tools.get(entry.tool), FlowFacts.read(entry)
+    tool, facts = timeline.tools.get(entry.tool), RecordedDecision.read(entry)
     [decision] = policy.judge([FlowCall(tool=tool, args=entry.args)], timeline.ledger)
     leaves = tool.get_leaves(entry.args)[:_MAX_VALUES]
     return FlowExplanation(

@@ -5,6 +5,7 @@ A session whose past cannot be read, or not all of it, counts as tainted.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -32,7 +33,7 @@ _THIRD_PARTY: Final = frozenset[Label]({"third-party-public", "third-party-priva
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FlowFacts:
+class RecordedDecision:
     """What the journal keeps of the decision about a call."""
 
     is_judged: bool = False
@@ -45,7 +46,7 @@ class FlowFacts:
     """What the user had said since the call before."""
 
     @classmethod
-    def read(cls, entry: JournalEntry) -> "FlowFacts":
+    def read(cls, entry: JournalEntry) -> "RecordedDecision":
         """Return the facts of a call; what is missing or malformed is left out, and the taint assumed."""
         facts: object = (entry.result or {}).get("flow")
         if not is_object(facts):
@@ -75,10 +76,11 @@ class FlowHistory:
     def __init__(self, journal: "Journal | None") -> None:
         self._journal = journal
         self._past: WeakKeyDictionary[FlowLedger, _Past] = WeakKeyDictionary()
+        self._opened_at = datetime.now(UTC)
 
     async def read(self, ledger: FlowLedger, context: ToolContext, registry: ToolRegistry) -> None:
         """Add what the journal knows of the session of a context to its new ledger."""
-        if self._journal is None or ledger in self._past:
+        if self._journal is None or ledger in self._past or not context.flow.has_past:
             return
         try:
             with anyio.fail_after(READ_SECONDS):
@@ -88,6 +90,11 @@ class FlowHistory:
             context.events.warn(text, source="flow", error=error)
             _lose_past(ledger)
             return  # the next batch tries again
+        if context.flow.session_id not in (None, context.session_id):
+            # Several sessions have this id in the journal, and the words of one must not vouch in another.
+            if any(entry.started_at < self._opened_at for entry in entries):
+                _lose_past(ledger)
+            entries = []
         if len(entries) > MAX_ENTRIES:
             entries.pop()
             _lose_past(ledger)
@@ -98,7 +105,7 @@ class FlowHistory:
                 if is_pause_due():
                     await pause()
         ledger.take_unrecorded_texts()  # the journal has them
-        known = {text for entry in entries for text in FlowFacts.read(entry).said}
+        known = {text for entry in entries for text in RecordedDecision.read(entry).said}
         self._past[ledger] = _Past(
             [text for text in unrecorded if text not in known],
             frozenset(entry.idempotency_key for entry in entries if entry.state == "finished" and entry.attempts),
@@ -130,7 +137,7 @@ def find_flow(registry: ToolRegistry, name: str) -> ToolFlow:
 
 def add_entry(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow) -> Iterator[None]:
     """Add a recorded call to a ledger: what the user had said, its result, and that its session was tainted."""
-    facts = FlowFacts.read(entry)
+    facts = RecordedDecision.read(entry)
     yield from add_words(ledger, facts.said)
     if facts.tainted and not ledger.is_tainted:
         ledger.taint()  # by what is not in the journal, such as a memory
@@ -173,7 +180,7 @@ def add_outcome(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow, label: 
         args={} if is_error else entry.args,
         structured=None if is_error else result.get("structured"),
     )
-    if label == UNKNOWN and result.get("is_partial"):
+    if label == UNKNOWN and (result.get("is_partial") or result.get("media")):
         ledger.has_lost_private = True
 
 

@@ -1,7 +1,7 @@
 """A dry replay of recorded calls under a flow policy: what would have been asked. It runs no tool.
 
-Calls of one batch are told apart by their times, so that a call which waited may be judged by a little more than it
-was. Secret arguments are masked in the journal, and count as values that nobody said.
+The batches are found by the times of calls, so that a call which waited may be judged by a little more than it was.
+Secret arguments are masked in the journal, and count as values of unknown origin.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from spindle.execution.flow_history import FlowFacts, add_outcome, add_words, brings_content, get_entry_label
+from spindle.execution.flow_history import RecordedDecision, add_outcome, add_words, brings_content, get_entry_label
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import is_array, is_object
 from spindle.tools.declaration import Tool
@@ -156,7 +156,7 @@ class Timeline:
                     self._add_outcome(self._ended[position])
                 position += 1
             self._add_words(entry, start)
-            facts = FlowFacts.read(entry)
+            facts = RecordedDecision.read(entry)
             if facts.tainted and not self._was_tainted and not self.ledger.is_tainted:
                 self.ledger.taint()
                 self._note(FlowSource(at=start, label=self.ledger.label, text="", is_outside=True))
@@ -189,7 +189,7 @@ class Timeline:
 
 def was_asked(entry: JournalEntry) -> bool:
     """Return whether a person had to approve a recorded call."""
-    return FlowFacts.read(entry).asked or entry.code == "needs_approval"
+    return RecordedDecision.read(entry).asked or entry.code == "needs_approval"
 
 
 def _judge(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> ReplayedCall:
@@ -198,7 +198,7 @@ def _judge(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> Repla
     return ReplayedCall(
         entry=entry,
         was_asked=was_asked(entry),
-        was_reasons=FlowFacts.read(entry).reasons,
+        was_reasons=RecordedDecision.read(entry).reasons,
         would_ask=decision.needs_approval or timeline.tools.is_always_asked(entry.tool),
         reasons=decision.reasons,
         tainted=ledger.is_tainted,
@@ -210,7 +210,7 @@ def _collect_words(entries: Iterable[JournalEntry]) -> dict[tuple[str, str], lis
     """Return what the user said by turn; it stands in one call of a batch, and counts for the others too."""
     words: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        words.setdefault(_get_turn(entry), []).extend(FlowFacts.read(entry).said)
+        words.setdefault(_get_turn(entry), []).extend(RecordedDecision.read(entry).said)
     return words
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, create_model
 
 from spindle.calls import Err, Ok
 from spindle.capabilities.declare import Capabilities
-from spindle.capabilities.network.hosts import HostPattern, Target, parse_url
+from spindle.capabilities.network.hosts import HostPattern, WebAddress, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError, UsageError
 from spindle.json_types import JsonObject, JsonValue, untyped
 from spindle.kit.web import Url, build_response_result
@@ -107,7 +107,7 @@ class _Destination:
             raise CapabilityError("'*' would allow any host; name the hosts", field="secrets")
         return cls(text, None, hosts)
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: WebAddress) -> bool:
         if self.hosts is None:
             return target.origin == self.origin
         return target.scheme == "https" and target.port == _HTTPS_PORT and self.hosts.matches(target.host)
@@ -174,7 +174,7 @@ def _find_duplicate(headers: Iterable[str]) -> str | None:
     return None
 
 
-def _build_not_allowed_error(name: str, places: Iterable[_Destination], target: Target) -> HostNotAllowedError:
+def _build_not_allowed_error(name: str, places: Iterable[_Destination], target: WebAddress) -> HostNotAllowedError:
     return HostNotAllowedError(
         f"the secret {name!r} may not be sent to {target.scheme}://{target.authority}, "
         f"only to {_format_destinations(places)} "

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from spindle.mcp.client.lifecycle import Clock as Clock
     from spindle.mcp.client.servers import McpServers as McpServers
     from spindle.mcp.client.task_ledger import TaskLedger as TaskLedger
+    from spindle.mcp.client.tools import make_tool as make_tool
     from spindle.mcp.client_requests import ListRoots as ListRoots
     from spindle.mcp.client_requests import Root as Root
     from spindle.mcp.client_requests import Sampled as Sampled
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from spindle.mcp.server.serve import Gateway as Gateway
     from spindle.mcp.server.serve import serve_http as serve_http
     from spindle.mcp.server.serve import serve_stdio as serve_stdio
+    from spindle.mcp.server.sessions import Caller as Caller
     from spindle.mcp.server.shared_records import SharedRecords as SharedRecords
     from spindle.mcp.server.tasks.settings import TaskSettings as TaskSettings
     from spindle.mcp.server.tool_server import ToolServer as ToolServer

@@ -1,10 +1,10 @@
-"""Roles for the arguments of upstream tools that nobody declared, by the names of tools and arguments.
+"""Roles for the arguments of upstream tools without a declaration, by the names of tools and arguments.
 
 A server chooses the names of its tools and arguments, so a name must never let out what an undeclared value would not.
 A text without a role is a target: the user, the operator or a trusted result must have it. Therefore:
 
 - `Content` is given only beside a target that each call must have. What is sent then goes where the user said, is
-  searched for foreign addresses, and carries nothing of a private source to one who is not its reader.
+  searched for foreign addresses, and carries nothing of a private source to others than its readers.
 - `Setting` and `Ref` are accepted only if the user said them, in one form or another.
 - `Free` is given to whole numbers of paging alone, and only within bounds that the schema enforces: a page number of
   any length could carry a text out.

@@ -12,6 +12,7 @@ from spindle.errors import CapabilityError, GateNotSupportedError
 from spindle.events import Audience, Events, Logged, ToolProgress
 from spindle.stash import Stash
 from spindle.text import PayloadRedactor
+from spindle.tools import optional
 from spindle.tools.context_values import ToolRunner, check_context_values
 from spindle.tools.identity import parse_caller, serialize_caller
 
@@ -173,9 +174,7 @@ class ToolContext:
     def flow(self) -> "ContextFlow":
         """The information flow of the session: `add_user_text` outside a turn, `require_approval` for this call."""
         if self._flow is None:
-            from spindle.tools.context_flow import ContextFlow  # noqa: PLC0415  most executors have no policy
-
-            self._flow = ContextFlow()
+            self._flow = optional.ContextFlow()  # most executors have no policy
         return self._flow
 
     @property

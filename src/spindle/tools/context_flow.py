@@ -5,6 +5,7 @@ from typing import Final
 from spindle.errors import InvalidContextError
 from spindle.text import to_line
 from spindle.trust.flow.ledger import FlowLedger
+from spindle.trust.labels import Label
 
 _MAX_REASON_CHARS: Final = 400
 
@@ -12,26 +13,48 @@ _MAX_REASON_CHARS: Final = 400
 class _Session:
     """The ledger that the contexts of one session share."""
 
-    __slots__ = ("ledger",)
+    __slots__ = ("has_past", "id", "ledger")
 
     def __init__(self, ledger: FlowLedger) -> None:
         self.ledger = ledger
+        self.id: str | None = None
+        self.has_past = True
 
 
 class ContextFlow:
     """The information flow of a session, as one context sees it; `ToolContext.flow`."""
 
-    __slots__ = ("_session", "reasons")
+    __slots__ = ("_session", "inner_label", "reasons")
 
     def __init__(self, session: _Session | None = None) -> None:
         self._session = _Session(FlowLedger()) if session is None else session
         self.reasons: list[str] = []
         """Why a person must approve the call of this context, besides the policy."""
+        self.inner_label: Label = "trusted"
+        """The least trusted label of what the handler of this call received from calls of its own."""
 
     @property
     def ledger(self) -> FlowLedger:
         """What was said and returned in the session, each with its label."""
         return self._session.ledger
+
+    @property
+    def session_id(self) -> str | None:
+        """The session whose ledger judges the calls; `None` for that of the context's own `session_id`."""
+        return self._session.id
+
+    @session_id.setter
+    def session_id(self, session_id: str) -> None:
+        self._session.id = session_id
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the journal may know earlier calls of the session."""
+        return self._session.has_past
+
+    def begin_session(self, session_id: str) -> None:
+        """Judge the calls by the ledger of a session that begins now, whatever the journal knows of the context's."""
+        self._session.id, self._session.has_past = session_id, False
 
     def add_user_text(self, text: str) -> None:
         """Add words of the user, outside a turn or from a tool that asked the user; they vouch for the values in them.

@@ -1,6 +1,6 @@
 """What a turn tells the ledger of its session: the user's messages, earlier calls, memories and retrieved texts.
 
-Each is told once. Long texts are added with pauses, and large artifacts by their beginning.
+Each is added once. Long texts are added with pauses, and large artifacts by their beginning.
 """
 
 from collections import deque
@@ -22,15 +22,15 @@ from spindle.trust.labels import TAINTING, UNKNOWN, Label, is_tainting_record, j
 from spindle.turns.record_list import RecordCursor, RecordList, TurnRecords
 from spindle.turns.record_types import Memory, Message, MessageLike, Retrievable
 
-MAX_TOLD: Final = 100_000
-"""How many things a ledger remembers to have been told; beyond, it may be told some of them again."""
+MAX_ADDED: Final = 100_000
+"""How many things a ledger remembers to have; beyond, some of them may be added again."""
 MAX_SAVED_CHARS: Final = 200_000
 """Of the user's words that are saved with a turn besides its messages; the oldest are left out first."""
 
 Labelled = TypeVar("Labelled", Message, Memory)
 
 
-class _Told(NamedTuple):
+class _Waiting(NamedTuple):
     record: object
     was_given: bool
     """Whether the turn began with it: no executor has added its text."""
@@ -42,7 +42,7 @@ class FlowFeed:
     def __init__(self, records: TurnRecords) -> None:
         lists = (records.message, records.memory, records.retrievable, records.tool_call)
         self._cursors = tuple(RecordCursor(cast("RecordList[object]", each)) for each in lists)
-        self._waiting: deque[_Told] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._is_first = True
         self._lock = Lock()
         self.saved: JsonObject | None = None
@@ -55,7 +55,7 @@ class FlowFeed:
                 await _restore(ledger, self.saved)
                 self.saved = None
             for cursor in self._cursors:
-                self._waiting.extend(_Told(record, self._is_first) for record in cursor.read()[1])
+                self._waiting.extend(_Waiting(record, self._is_first) for record in cursor.read()[1])
             self._is_first = False
             while self._waiting:
                 record, was_given = self._waiting[0]
@@ -78,9 +78,9 @@ def get_feed(turn: FedTurn) -> FlowFeed:
 
 
 async def add_user_text(ledger: FlowLedger, text: str) -> None:
-    """Add words of the user, unless the ledger has been told them."""
+    """Add words of the user, unless the ledger has them."""
     key = ("user", hash(text), len(text))
-    if key not in ledger.told:
+    if key not in ledger.added:
         await _take_steps(ledger.add_user_text_in_steps(text))
         _note(ledger, key)
 
@@ -95,8 +95,8 @@ async def add_foreign_text(
     args: Mapping[str, JsonValue] | None = None,
     key: Hashable,
 ) -> None:
-    """Add the text of a result, or of a record, unless the ledger has been told it."""
-    if key not in ledger.told:
+    """Add the text of a result, or of a record, unless the ledger has it."""
+    if key not in ledger.added:
         await _take_steps(ledger.add_result_in_steps(tool, text, label, call_id=call_id, args=args))
         _note(ledger, key)
 
@@ -155,6 +155,8 @@ async def _read(ledger: FlowLedger, content: object, label: Label, *, instead: s
     if isinstance(content, str):
         return content
     if not isinstance(content, Artifact):
+        # What a picture shows is in no text.
+        ledger.has_lost_private = ledger.has_lost_private or (content is not None and label == "third-party-private")
         return instead
     try:
         is_whole = await content.byte_length() <= MAX_RESULT_CHARS
@@ -208,7 +210,7 @@ def _add_label(records: TurnRecords, ledger: FlowLedger, record: Labelled) -> La
 
 
 def _iterate_labels(records: TurnRecords) -> Iterator[Label]:
-    """Iterate over the labels of what the turn has, because the ledger may not have been told yet."""
+    """Iterate over the labels of what the turn has, because the ledger may not have it yet."""
     for call in records.tool_call:
         if not call.is_error or is_tainting_record(call):
             yield label_of_record(call)
@@ -247,9 +249,9 @@ async def _restore(ledger: FlowLedger, saved: JsonObject) -> None:
 
 
 def _note(ledger: FlowLedger, key: Hashable) -> None:
-    if len(ledger.told) >= MAX_TOLD:
-        ledger.told.clear()
-    ledger.told.add(key)  # only once all of it is in the ledger: adding a long text may be cancelled
+    if len(ledger.added) >= MAX_ADDED:
+        ledger.added.clear()
+    ledger.added.add(key)  # only once all of it is in the ledger: adding a long text may be cancelled
 
 
 async def _take_steps(steps: Iterable[None]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spindle.capabilities.network.addresses import METADATA_V4, SPECIAL_V4, AddressPolicy, parse_address
 from spindle.capabilities.network.handle import Reach
-from spindle.capabilities.network.hosts import BAD_PORTS, HostList, Target, join_url, parse_url
+from spindle.capabilities.network.hosts import BAD_PORTS, HostList, WebAddress, join_url, parse_url
 from spindle.errors import CapabilityError, HostNotAllowedError
 from tests.fuzzing import examples
 
@@ -125,7 +125,7 @@ def test_other_ports_are_free(port: int) -> None:
     ],
 )
 def test_a_redirect_may_be_relative(location: str, url: str) -> None:
-    assert join_url(Target("https", "api.example", 8443, "/x/y"), location).url == url
+    assert join_url(WebAddress("https", "api.example", 8443, "/x/y"), location).url == url
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_redirect_may_be_relative(location: str, url: str) -> None:
 )
 def test_a_redirect_to_what_cannot_be_fetched_is_refused(location: str) -> None:
     with pytest.raises(CapabilityError):
-        join_url(Target("https", "api.example", 443, "/"), location)
+        join_url(WebAddress("https", "api.example", 443, "/"), location)
 
 
 # Every way to write an IPv4 address that some reader understands.

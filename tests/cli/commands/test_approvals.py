@@ -172,6 +172,7 @@ def test_hostile_characters_in_arguments_are_shown_as_numbers(spindle: Command) 
     assert len(listed.splitlines()) == 2
 
 
+@pytest.mark.slow  # tests/execution/test_resume_processes.py kills a process too
 def test_an_approved_call_that_a_kill_interrupted_is_shown_so_and_not_run_again(spindle: Command, place: Place) -> None:
     approval_id = ask(spindle, "amount=0")
     command = [sys.executable, "-m", "spindle.cli.main", "approvals", "approve", approval_id]

@@ -4,10 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from cyclopts import App
 
 from spindle import Tool, ToolRegistry
 from spindle.cli.commands.completion import ZSH_REGISTRATION
@@ -37,13 +39,20 @@ def found(shell: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Path]]:
+    """The scripts; the command takes them from here too, since each takes half a second to generate."""
     folder = tmp_path_factory.mktemp("completion")
+    generated = {shell: build_app().generate_completion(shell=cast("Any", shell)) for shell in SHELLS}
     written = {shell: folder / f"spindle.{shell}" for shell in SHELLS}
     for shell, path in written.items():
-        script = build_app().generate_completion(shell=cast("Any", shell))
-        path.write_text(script + ZSH_REGISTRATION if shell == "zsh" else script, encoding="utf-8")
-    return written
+        path.write_text(generated[shell] + (ZSH_REGISTRATION if shell == "zsh" else ""), encoding="utf-8")
+
+    def take_generated(_app: App, *, shell: str, **_: object) -> str:
+        return generated[shell]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(App, "generate_completion", take_generated)
+        yield written
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -150,6 +159,7 @@ def test_completion_is_empty_and_silent_with_a_broken_configuration(
     assert printed.err == ""
 
 
+@pytest.mark.usefixtures("scripts")
 @pytest.mark.parametrize("shell", SHELLS)
 def test_installing_puts_it_under_the_home_folder(
     place: Place, shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from spindle.kit.reducers.test_runners import find_jest_noise, find_script_noise, find_tap_noise, find_vitest_noise
+from spindle.kit.reducers.test_runners import (
+    find_jest_noise,
+    find_node_noise,
+    find_script_noise,
+    find_tap_noise,
+    find_vitest_noise,
+)
 
 Shell = Callable[..., Any]
 
@@ -88,7 +94,8 @@ test("comes later", { skip: true }, () => {});
 """
 
 
-@pytest.mark.parametrize("reporter", ["spec", pytest.param("tap", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("reporter", ["spec", "tap"])
 def test_node_test_keeps_the_names_of_failing_tests(
     shell: Shell, tmp_path: Path, need: Callable[[str], None], reporter: str
 ) -> None:
@@ -106,6 +113,47 @@ def test_node_test_keeps_the_names_of_failing_tests(
             assert part in ran.reduced
         for part in ("passes", "comes later"):
             assert part not in ran.reduced
+
+
+SPEC: str = """✔ passes 0 (3.902943ms)
+✔ passes 1 (0.192169ms)
+✖ breaks on seven (1.108308ms)
+▶ group
+  ✔ inner passes (0.122669ms)
+  ✖ inner fails (0.195054ms)
+✖ group (1.471026ms)
+﹣ comes later (0.454849ms) # SKIP
+ℹ tests 6
+ℹ suites 0
+ℹ pass 3
+ℹ fail 3
+
+✖ failing tests:
+
+test at app.test.js:5:1
+✖ breaks on seven (1.108308ms)
+  AssertionError [ERR_ASSERTION]: 7 == 8
+
+test at app.test.js:8:11
+✖ inner fails (0.195054ms)
+  Error: boom
+  ok 1 - not a test
+"""
+
+
+def test_spec_output_keeps_the_names_and_details_of_failures() -> None:
+    lines = SPEC.splitlines()
+
+    noise = find_node_noise(lines)
+
+    assert noise is not None
+    assert noise == find_script_noise(lines)
+    assert [lines[number] for number in sorted(noise)] == [
+        "✔ passes 0 (3.902943ms)",
+        "✔ passes 1 (0.192169ms)",
+        "  ✔ inner passes (0.122669ms)",
+        "﹣ comes later (0.454849ms) # SKIP",
+    ]
 
 
 TAP: str = """TAP version 13

@@ -66,7 +66,9 @@ def mixed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("options", ["", "-v", "-rA", "-q", "--color=yes -v"])
+@pytest.mark.parametrize(
+    "options", ["-v", "-q", *(pytest.param(each, marks=pytest.mark.slow) for each in ("", "-rA", "--color=yes -v"))]
+)
 @pytest.mark.usefixtures("mixed")
 def test_failures_stay_with_their_context_and_passing_tests_go(shell: Shell, options: str) -> None:
     ran = run_pytest(shell, options)

@@ -11,7 +11,7 @@ from spindle import Call, Err, Executor, Ok, ToolContext
 from spindle.capabilities import Secret
 from spindle.mcp.client.lifecycle import HeaderMapping
 from spindle.mcp.spec import ServerSpec
-from tests.mcp.upstreams import call, connected, hostile, serving
+from tests.mcp.upstreams import call, connected, hostile, serving_everything
 
 pytestmark = [
     pytest.mark.anyio,
@@ -23,13 +23,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def url() -> Generator[str]:
-    with serving("everything.py", "http") as (address, _):
+    with serving_everything() as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def older() -> Generator[str]:
-    with serving("everything.py", "http-older") as (address, _):
+    with serving_everything(is_older=True) as address:
         yield address
 
 

@@ -14,7 +14,7 @@ from spindle import DispatchContext, Err, Events, Ok, ToolContext, TurnRunner
 from spindle.errors import InvalidServerSpecError, UsageError
 from spindle.mcp.client.servers import McpServers
 from spindle.mcp.spec import ServerSpec
-from tests.mcp.upstreams import EventLog, call, calls, changed_to, connected, everything, hostile, serving
+from tests.mcp.upstreams import EventLog, call, calls, changed_to, connected, everything, hostile, serving_everything
 
 pytestmark = [
     pytest.mark.anyio,
@@ -25,13 +25,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def newer() -> Generator[str]:
-    with serving("everything.py", "http") as (url, _):
+    with serving_everything() as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def older() -> Generator[str]:
-    with serving("everything.py", "http-older") as (url, _):
+    with serving_everything(is_older=True) as url:
         yield url
 
 
@@ -109,6 +109,7 @@ async def test_progress_reaches_the_observers_of_the_call(url: str) -> None:
     assert {each.tool_name for each in reported} == {"mcp__e__count"}
 
 
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")  # the server is in this process
 async def test_a_log_message_of_a_server_becomes_an_event(url: str) -> None:
     received = EventLog()
     async with connected(web(url), events=received.events) as servers:
@@ -121,11 +122,11 @@ async def test_a_log_message_of_a_server_becomes_an_event(url: str) -> None:
 
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server(url: str, tmp_path: Path) -> None:
     left = tmp_path / "left"
-    async with connected(web(url, timeout_seconds=2)) as servers:
+    async with connected(web(url, timeout_seconds=1)) as servers:
         outcome = await call(servers, "mcp__e__wait", {"seconds": 3600, "path": str(left)})
         with anyio.fail_after(30):
-            while not left.exists():
-                await anyio.lowlevel.checkpoint()
+            while not left.exists():  # noqa: ASYNC110  the server leaves a file, not an event
+                await anyio.sleep(0.01)
 
     assert isinstance(outcome.result, Err)
     assert outcome.result.code == "timed_out"

@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from spindle import ToolRegistry, tool
+from spindle import Tool, ToolRegistry, tool
 from spindle.capabilities import Capabilities
 from spindle.mcp.lint import Finding, lint_registry
-from spindle.tools.declaration import Tool
 from spindle.trust import Label
 from spindle.trust.flow import Content, FlowPolicy, Free, Target
 

@@ -192,14 +192,18 @@ def older(app: Any) -> Any:
     return served
 
 
+def build_http_server(*, is_older: bool) -> uvicorn.Server:
+    app = server.streamable_http_app()
+    config = uvicorn.Config(older(app) if is_older else app, log_level="error", timeout_graceful_shutdown=1)
+    return uvicorn.Server(config)
+
+
 def serve_http(*, is_older: bool) -> None:
     """Serve on a free port; it listens before the port is printed, so clients need not wait."""
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()
-    app = server.streamable_http_app()
-    config = uvicorn.Config(older(app) if is_older else app, log_level="error", timeout_graceful_shutdown=1)
-    uvicorn.Server(config).run(sockets=[listening])
+    build_http_server(is_older=is_older).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def make(**options: Any) -> Tool:
     return Tool(**(given | options))
 
 
-def test_the_output_of_a_tool_without_a_label_is_that_of_strangers() -> None:
+def test_the_output_of_a_tool_without_a_label_is_third_party_private() -> None:
     assert (make().output, make().trusted, make().flow.output) == ("third-party-private", False, "third-party-private")
 
 
@@ -86,7 +86,7 @@ def test_a_wrong_declaration_is_refused(options: Any, field: str) -> None:
     assert (caught.value.tool, caught.value.field) == ("send", field)
 
 
-def test_a_path_that_is_no_argument_is_answered_with_the_known_ones() -> None:
+def test_a_path_that_is_not_an_argument_is_answered_with_the_known_ones() -> None:
     with pytest.raises(InvalidToolError) as caught:
         make(roles={"body.txt": "content"})
 

@@ -4,9 +4,8 @@ import base64
 import codecs
 import json
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from spindle.json_types import JsonObject
 from spindle.trust.flow import ToolFlow
 from tests.trust.flow import world as w
 
@@ -16,7 +15,7 @@ class Attack(NamedTuple):
 
     name: str
     tool: ToolFlow
-    args: JsonObject
+    args: dict[str, Any]
     prepare: "Callable[[w.World], None] | None" = None
 
 
@@ -112,7 +111,7 @@ def look_alike_accounts() -> Iterator[tuple[str, str]]:
     }.items()
 
 
-def place_target(value: str) -> Iterator[tuple[str, ToolFlow, JsonObject]]:
+def place_target(value: str) -> Iterator[tuple[str, ToolFlow, dict[str, Any]]]:
     """Iterate over the places of a call where a target can stand."""
     yield "plain", w.send, {"to": value}
     yield "second of a list", w.send, {"to": [w.BOB, value]}
@@ -254,7 +253,7 @@ def ref_attacks() -> Iterator[Attack]:
         {"id": "250", "name": "x"},
     ]
 
-    def listed(more: "list[JsonObject]") -> Callable[[w.World], None]:
+    def listed(more: "list[dict[str, Any]]") -> Callable[[w.World], None]:
         return lambda world: _list(world, [*files, *more])
 
     for each in files[1:]:
@@ -263,7 +262,7 @@ def ref_attacks() -> Iterator[Attack]:
         yield Attack(f"ref-{value!a}", w.move_file, {"file": value}, listed([]))
     for name in ("Bridge report", "BRIDGE REPORT", "Bridge  report", "bridge report"):
         yield Attack(f"ref-same-name-{name}", w.move_file, {"file": "f-1"}, listed([{"id": "f-66", "name": name}]))
-    many: list[JsonObject] = [{"id": f"n{number}", "name": f"File {number}"} for number in range(2_100)]
+    many: list[dict[str, Any]] = [{"id": f"n{number}", "name": f"File {number}"} for number in range(2_100)]
     yield Attack("ref-too-many", w.move_file, {"file": "f-1"}, listed(many))
 
     def make_nested(world: w.World) -> None:
@@ -278,7 +277,7 @@ def ref_attacks() -> Iterator[Attack]:
     yield Attack("ref-made-but-known-before", w.move_file, {"file": "victim"}, make_known)
 
 
-def _list(world: w.World, files: "list[JsonObject]") -> None:
+def _list(world: w.World, files: "list[dict[str, Any]]") -> None:
     world.returns(w.list_files, json.dumps(files), structured={"files": files})
 
 

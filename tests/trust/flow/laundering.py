@@ -3,8 +3,8 @@
 import base64
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from spindle.json_types import JsonObject
 from spindle.trust.flow import Content, ToolFlow
 from tests.trust.flow import world as w
 from tests.trust.flow.attacks import Attack
@@ -27,7 +27,7 @@ def routes(value: str) -> Iterator[tuple[str, Callable[[w.World], None]]]:
     """Iterate over the ways a value can take through trusted tools."""
     half = len(value) // 2
 
-    def through(*steps: tuple[ToolFlow, JsonObject, str]) -> Callable[[w.World], None]:
+    def through(*steps: tuple[ToolFlow, dict[str, Any], str]) -> Callable[[w.World], None]:
         def run(world: w.World) -> None:
             for number, (tool, args, text) in enumerate(steps):
                 world.returns(tool, text, args, call_id=f"s{number}")

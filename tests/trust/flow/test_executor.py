@@ -8,7 +8,6 @@ import pytest
 
 from spindle import Call, Executor, Ok, Tool, ToolContext, ToolRegistry
 from spindle.execution import ApprovalRequest
-from spindle.json_types import JsonValue
 from spindle.trust.flow import FlowPolicy, ToolFlow
 from tests.trust.flow import world as w
 from tests.trust.flow.attacks import all_attacks
@@ -35,7 +34,7 @@ class Bench:
             return Ok(TEXTS.get(flow.name, "done"), trusted=flow.output == "trusted")
 
         names = dict.fromkeys([*flow.roles, *flow.keys])
-        properties: dict[str, JsonValue] = {name: {} for name in names if "." not in name}
+        properties: dict[str, Any] = {name: {} for name in names if "." not in name}
         for name, default in flow.defaults.items():
             properties[name] = {"default": default}
         return Tool(
@@ -53,7 +52,7 @@ class Bench:
         self.asked.append(request)
         return False
 
-    async def run(self, ctx: ToolContext, name: str, args: Mapping[str, JsonValue]) -> None:
+    async def run(self, ctx: ToolContext, name: str, args: Mapping[str, Any]) -> None:
         await self.executor.execute_parallel([Call(f"c-{name}", name, dict(args))], ctx)
 
 

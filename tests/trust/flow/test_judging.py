@@ -63,7 +63,7 @@ def test_readers_also_restrict_a_source_that_is_not_private() -> None:
     assert w.World(with_mail=False, policy=FlowPolicy(readers={"fetch": [w.ALICE]})).judge(w.send, call)
 
 
-def test_a_default_of_another_type_is_no_default() -> None:
+def test_a_default_of_another_type_is_not_a_default() -> None:
     tool = ToolFlow(name="act", defaults={"n": 1, "on": False})
     world = w.World()
     assert world.judge(tool, {"n": True}).reasons != world.judge(tool, {"n": 1}).reasons

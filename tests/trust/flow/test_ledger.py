@@ -2,10 +2,10 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from spindle.json_types import JsonObject
 from spindle.trust.flow import FlowLedger, ledger
 from tests.trust.flow import world as w
 
@@ -81,7 +81,7 @@ def test_what_was_saved_survives_json() -> None:
         {"label": "trusted", "tainted": True, "labels": {"c1": "root"}, "records": {"file": None}, "echoes": {}},
     ],
 )
-def test_what_cannot_be_read_makes_a_ledger_ask_more(saved: JsonObject) -> None:
+def test_what_cannot_be_read_makes_a_ledger_ask_more(saved: dict[str, Any]) -> None:
     session = FlowLedger()
     session.restore(saved)
     assert session.has_lost_private

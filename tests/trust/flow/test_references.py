@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from spindle.trust.flow import FlowCall, ledger
-from spindle.trust.flow.references import MAX_REFERENCES, References
+from spindle.trust.flow.references import MAX_REFERENCES, LargeResults
 from tests.trust.flow import world as w
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ async def test_a_frequent_value_does_not_hide_another() -> None:
 
 
 def test_the_number_of_references_is_bounded_and_the_dropped_ones_are_known() -> None:
-    references = References[int]()
+    references = LargeResults[int]()
     dropped = [references.add(number, Broken()) for number in range(MAX_REFERENCES + 1)]
     assert dropped == [set()] * MAX_REFERENCES + [{0}]
     assert len(tuple(references.sources)) == MAX_REFERENCES

@@ -52,7 +52,7 @@ def test_numbers_are_understood(text: str, number: float) -> None:
         ("nothing", float("nan")),
     ],
 )
-def test_digits_of_something_else_are_no_number(text: str, number: float) -> None:
+def test_digits_of_something_else_do_not_count_as_a_number(text: str, number: float) -> None:
     assert not hear(text).has_number(number)
 
 
@@ -83,7 +83,7 @@ def test_an_end_follows_from_a_start_and_a_duration() -> None:
     assert not said.has_moment(late, (start, late))
 
 
-def test_another_time_zone_is_no_moment() -> None:
+def test_another_time_zone_is_not_a_moment() -> None:
     assert Moment.read("2026-05-16T10:00+09:00") is None
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from spindle.json_types import JsonValue
 from spindle.trust.flow import (
     Content,
     FlowCall,
@@ -97,16 +97,16 @@ class World:
         self,
         tool: ToolFlow,
         text: str,
-        args: Mapping[str, JsonValue] | None = None,
+        args: Mapping[str, Any] | None = None,
         *,
-        structured: JsonValue = None,
+        structured: Any = None,
         call_id: str | None = None,
     ) -> str:
         """Let a tool return a text, and return the label of the result."""
         named = call_id if call_id is not None else f"{tool.name}_1"
         return self.ledger.add_result(tool, text, call_id=named, args=args, structured=structured)
 
-    def judge(self, tool: ToolFlow, args: Mapping[str, JsonValue]) -> FlowDecision:
+    def judge(self, tool: ToolFlow, args: Mapping[str, Any]) -> FlowDecision:
         """Return what the policy says to a call."""
         (decision,) = self.policy.judge([FlowCall(tool=tool, args=args)], self.ledger)
         return decision

@@ -69,7 +69,7 @@ def tools(
 
 
 def _build_tool(session: FrameworkSession, tool: Tool, schema: JsonObject) -> FunctionTool:
-    question = _Question(session, tool)
+    question = _ApprovalQuestion(session, tool)
     asks = not session.has_approver and (tool.requires_approval or session.may_ask(tool))
 
     async def invoke(ctx: AgentsToolContext[Any], arguments: str) -> object:
@@ -94,7 +94,7 @@ def _build_tool(session: FrameworkSession, tool: Tool, schema: JsonObject) -> Fu
     )
 
 
-class _Question:
+class _ApprovalQuestion:
     """Decides whether a person is asked about a call, and keeps the reasons for that person."""
 
     def __init__(self, session: FrameworkSession, tool: Tool) -> None:
@@ -118,7 +118,7 @@ def get_reasons(tools: Iterable[object], interruption: ToolApprovalItem) -> tupl
     """Return why a person is asked about an interruption of a run, in sentences, if its flow policy requires it."""
     for each in tools:
         question: object = getattr(each, "needs_approval", None)
-        if isinstance(question, _Question) and interruption.call_id in question.reasons:
+        if isinstance(question, _ApprovalQuestion) and interruption.call_id in question.reasons:
             return question.reasons[interruption.call_id]
     return ()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from spindle.capabilities.network.addresses import METADATA_NAMES, AddressPolicy, parse_address
-from spindle.capabilities.network.hosts import HostList, Target, join_url, parse_url
+from spindle.capabilities.network.hosts import HostList, WebAddress, join_url, parse_url
 from spindle.capabilities.secrets.secret import Secret
 from spindle.errors import CapabilityError, HostNotAllowedError, NetworkError
 from spindle.json_types import JsonValue, untyped
@@ -26,7 +26,7 @@ class Reach:
     granted: HostList
     addresses: AddressPolicy
 
-    def check(self, target: Target) -> None:
+    def check(self, target: WebAddress) -> None:
         """Check the target of a request; called for the first request and for every redirect.
 
         Raises:
@@ -286,7 +286,7 @@ class Outgoing:
     """A validated request, as it is sent."""
 
     method: str
-    target: Target
+    target: WebAddress
     headers: tuple[tuple[str, str], ...]
     """The headers set by the caller, names in lower case."""
     content: bytes | None

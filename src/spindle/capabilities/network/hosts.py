@@ -196,7 +196,7 @@ BAD_PORTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebAddress:
     """The target of a request, with every part normalised."""
 
     scheme: str
@@ -223,7 +223,7 @@ class Target:
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-def parse_url(text: str) -> Target:
+def parse_url(text: str) -> WebAddress:
     """Parse an absolute http or https URL.
 
     Raises:
@@ -244,10 +244,10 @@ def parse_url(text: str) -> Target:
     if "\\" in authority + path:
         raise _build_url_error("it has a backslash; use '/'")
     host, port = _host_and_port(authority, scheme)
-    return Target(scheme, host, port, _percent_encode(path or "/") + _percent_encode(query))
+    return WebAddress(scheme, host, port, _percent_encode(path or "/") + _percent_encode(query))
 
 
-def join_url(base: Target, reference: str) -> Target:
+def join_url(base: WebAddress, reference: str) -> WebAddress:
     """Parse a URL that may be relative to `base`, as in a Location header.
 
     Raises:

@@ -38,6 +38,9 @@ def check_config(config: Config) -> Iterator[Check]:
     yield Check(area, "workspace", "ok", str(config.root))
     try:
         registry = build_local_registry(config, build_backends(config))
+        if config.flow is not None:
+            cli.check_names(config, registry)
+            cli.build_profile_flow(config, registry, cli.build_flow_policy(config), None)
     except (SpindleError, OSError) as error:
         yield Check(area, "tools", "failed", str(error))
     else:

@@ -51,7 +51,7 @@ def check_declarations(config: Config, registry: ToolRegistry, *, what: str) -> 
     exposed: JsonObject = {tool.name: found for tool in tools if (found := find_exposed_source(tool)) is not None}
     if exposed:
         detail = f"{len(exposed)} tools {what} trust what outsiders can write"
-        fix = '[flow.tools."NAME"] output = "third-party-public", unless nobody else can write there'
+        fix = '[flow.tools."NAME"] output = "third-party-public", unless only you can write there'
         yield Check(_AREA, f"sources {what}", "warning", detail, fix, _limit(exposed))
 
 

@@ -50,10 +50,21 @@ async def _check_servers(config: Config) -> list[Check]:
                 await servers.features.list_resource_templates()
             for status, spec in zip(servers.status(), specs, strict=True):
                 checks += [_check_status(status, spec), check_reach(spec, status.reach), *check_lock(status)]
+            checks += check_flow_names(config, servers)
             checks += check_declarations(config, servers.registry, what="of servers")
     except SpindleError as error:
         checks.append(Check(_AREA, "servers", "failed", str(error)))
     return checks
+
+
+def check_flow_names(config: Config, servers: "mcp.McpServers") -> Iterator[Check]:
+    """Yield the names in `[flow]` that the connected servers do not have."""
+    if config.flow is None:
+        return
+    ready = [each.name for each in servers.status() if each.state == "ready"]
+    for key, what in cli.find_missing(config, servers.registry, ready):
+        if key[0] == "flow" and config.flow.enabled:
+            yield Check(_AREA, ".".join(key), "failed", what, "correct the name, or remove it from the configuration")
 
 
 def _discard_warnings() -> Events:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import anyio
 from cyclopts import Parameter
 
+from spindle import cli
 from spindle.artifacts.artifact import Artifact
 from spindle.calls import Call, CallOutcome, Err, Ok
 from spindle.cli.arguments import parse_arguments
@@ -187,7 +188,11 @@ async def _call(config: Config, request: _CallRequest) -> int:
         asking, events = build_approver(yes=request.yes, before=progress.clear), build_warning_events(progress)
         approve = None if asking is None else name_answers(asking, get_user())
         async with open_runtime(
-            config, approve=approve, events=events, batch_timeout_seconds=request.timeout_seconds
+            config,
+            approve=approve,
+            events=events,
+            batch_timeout_seconds=request.timeout_seconds,
+            profile=request.profile,
         ) as runtime:
             entry = runtime.registry.entry(request.name)
             if entry is None:
@@ -196,6 +201,8 @@ async def _call(config: Config, request: _CallRequest) -> int:
             args = parse_arguments(request.pairs, request.given, entry.tool.describe()["input_schema"])
             call = Call(f"{request.name}-{secrets.token_hex(3)}", request.name, args)
             context = _context(request, progress, events)
+            if config.flow is not None:
+                cli.add_typed_arguments(context, args)
             [outcome] = await runtime.executor.execute_parallel([call], context, allowed)
             progress.clear()
             await _show(request.shape, outcome, runtime, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 from cyclopts import App, Parameter
 
+from spindle import execution
 from spindle.cli.commands.journal import CallFilter, JournalSource, find_call, get_source, open_existing, read_calls
 from spindle.cli.config.loader import Config, load_config
 from spindle.cli.main import OK
@@ -81,7 +82,7 @@ class PolicyChanges:
         tuple[str, ...], Parameter(negative="", help="Vouch for a value, such as target=ann@corp.example; repeatable.")
     ] = ()
     readers: Annotated[
-        tuple[str, ...], Parameter(negative="", help="Let somebody read a private source, as TOOL=READER; repeatable.")
+        tuple[str, ...], Parameter(negative="", help="Add a reader of a private source, as TOOL=READER; repeatable.")
     ] = ()
 
 
@@ -143,8 +144,7 @@ async def _read_session(source: JournalSource, call: JournalEntry) -> _Recorded:
 
 async def _find_approval(source: JournalSource, call: JournalEntry) -> "Approval | None":
     with suppress(MissingExtraError):
-        from spindle.execution.ticket_requests import list_approvals  # noqa: PLC0415  an extra
-
+        list_approvals = execution.list_approvals  # an extra
         async with open_existing(source) as journal:
             for each in await list_approvals(journal, limit=None):
                 place = (each.tool_call_id, each.session_id, each.turn_id)
@@ -264,7 +264,8 @@ def _describe_answer(approval: "Approval | None") -> str:
     if approval.answered_at is None:
         return f"not answered: {approval.status} ({approval.id})"
     word = "denied" if approval.status == "denied" else "approved"
-    return f"{word} by {approval.answered_by or 'somebody'}, {_format_time(approval.answered_at)} ({approval.id})"
+    who = f" by {approval.answered_by}" if approval.answered_by else ""
+    return f"{word}{who}, {_format_time(approval.answered_at)} ({approval.id})"
 
 
 def _print_replay(out: Output, replayed: FlowReplay, *, everything: bool) -> None:

@@ -1,33 +1,31 @@
 """Schema of `[flow]` and `[profiles.NAME.flow]`: the values and tools that the flow policy of a configuration knows."""
 
-from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from spindle.calls import Label
 from spindle.cli.config.schema_types import ConfigSection, Text, Texts
 from spindle.errors import InvalidTrustError
-from spindle.trust.flow.roles import Produces, read_role
-from spindle.trust.labels import Label
+from spindle.trust import flow
 
+_ROLES: Final = ("target", "setting", "content", "free")
 ANY_TEXT: Final = "*"
 """In the name of a table of `[flow.tools]`, it stands for any text."""
 
 
-def _raise_value_error(read: Callable[[object], object], given: object) -> None:
-    try:
-        read(given)
-    except InvalidTrustError as error:  # pydantic reports a ValueError with its key
-        raise ValueError(str(error)) from None
-
-
 def _check_role(given: str) -> str:
-    _raise_value_error(read_role, given)
+    name, _, kind = given.partition(":")
+    if given not in _ROLES and (name != "ref" or not kind.strip()):
+        raise ValueError(f"expected a role ({', '.join(_ROLES)}, or ref:KIND such as ref:file), got {given!r:.80}")
     return given
 
 
 def _check_produces(given: str | dict[str, str]) -> str | dict[str, str]:
-    _raise_value_error(Produces.read, given)
+    try:
+        flow.Produces.read(given)
+    except InvalidTrustError as error:  # pydantic reports a ValueError with its key
+        raise ValueError(str(error)) from None
     return given
 
 
@@ -58,9 +56,15 @@ class FlowToolEntry(ConfigSection):
     roles: dict[ArgumentPath, RoleText] = {}
     """The roles of its arguments, by dotted path."""
 
+    @model_validator(mode="after")
+    def _check_effect(self) -> Self:
+        if self.read_only and self.destructive:
+            raise ValueError("expected read_only or destructive, not both")
+        return self
+
 
 class FlowSection(ConfigSection):
-    """`[flow]`: calls that a person must approve, because somebody else chose their values."""
+    """`[flow]`: calls that a person must approve, because neither the user nor the operator chose their values."""
 
     enabled: bool = True
     """Whether calls are judged; without the table they are not."""

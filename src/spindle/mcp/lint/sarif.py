@@ -10,7 +10,7 @@ from spindle.mcp.lint.rules import RULES
 from spindle.text import escape_invisible
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_FAMILIES: Final = {"1": "poison", "2": "secrets", "3": "quality", "4": "provider-limits", "5": "price"}
+_FAMILIES: Final = {"1": "poison", "2": "secrets", "3": "quality", "4": "provider-limits", "5": "price", "6": "flow"}
 _SECURITY: Final = {"error": "8.0", "warning": "5.0", "note": "2.0"}
 
 
@@ -30,7 +30,7 @@ def to_sarif(findings: Iterable[Finding], *, version: str, config: str = "spindl
 def _rule_to_sarif(rule: Rule) -> JsonObject:
     family = _FAMILIES[rule.id[2]]
     properties: JsonObject = {"tags": [family]}
-    if family in {"poison", "secrets"}:
+    if family in {"poison", "secrets", "flow"}:
         properties = {"tags": ["security", family], "security-severity": _SECURITY[rule.severity]}
     return {
         "id": rule.id,

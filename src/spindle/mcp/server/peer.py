@@ -6,7 +6,7 @@ started it. Everything sent to the client goes through the request that waits no
 
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -177,12 +177,19 @@ class CallClient:
         """Whether the call may run again after it was begun."""
         self.progress: ToolProgress | None = None
         """What the call last reported."""
+        self.on_answers: Callable[[Sequence[Gate], Sequence[Any]], None] = lambda _gates, _values: None
+        """Called with the answers of the client's user."""
         self._desk = GateDesk()
         self._notifier = ClientNotifier(events)
         events.on("tool_progress", self._keep_progress)
 
     def _keep_progress(self, progress: ToolProgress) -> None:
         self.progress = progress
+
+    @property
+    def profile(self) -> str | None:
+        """The profile of the client; `None` for that of the server."""
+        return self.session.profile
 
     @asynccontextmanager
     async def attach_request(self, request: Context) -> AsyncGenerator[None]:
@@ -217,8 +224,11 @@ class CallClient:
         for gate in gates:
             self._check(gate)
         if self.ask_parked is not None:
-            return await self.ask_parked(gates)
-        return await wait_all_gates(partial(self._ask_during_call, self.request), gates)
+            answers = await self.ask_parked(gates)
+        else:
+            answers = await wait_all_gates(partial(self._ask_during_call, self.request), gates)
+        self.on_answers(gates, answers)
+        return answers
 
     def _check(self, gate: Gate) -> None:
         needed = get_required_capability(gate)

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -308,6 +309,11 @@ class Replica:
                 with suppress(JournalError):  # reported by `_beat`
                     await self._notices.publish(json.dumps(self._posted.popleft()))
             await self._has_posted.wait()
+
+
+def digest(*parts: str) -> str:
+    """Return the id of a record that belongs to a client, by what identifies it."""
+    return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def now_micros() -> int:

@@ -36,8 +36,6 @@ MAX_UNLISTED_ARTIFACTS: Final = 2_000
 """Limit for a token, which several clients may share."""
 MAX_SESSIONS: Final = 10_000
 IDLE_SECONDS: Final = 3_600
-
-
 MAX_TAINTED: Final = 100_000
 MIN_SHARED_SLOTS: Final = 4
 """With fewer slots, none is kept free."""
@@ -291,6 +289,7 @@ class McpSession:
     """The views that it shares with other clients; by default its own."""
     user: str | None = None
     """The user behind the client, as `Caller.user`."""
+    profile: str | None = None
     is_current: bool = False
     """Whether it has the artifacts of its calls at other replicas."""
     _shown_readers: frozenset[str] = ALWAYS_SHOWN
@@ -370,7 +369,7 @@ class McpSessions:
         """Return the session of the sender of a request."""
         # The newer protocol has no sessions; there only a pipe identifies a single client.
         session = self.get(caller.key, filter=filter, lists_artifacts=caller.has_session)
-        session.user = caller.user
+        session.user, session.profile = caller.user, caller.profile
         return session
 
     def find(self, key: str) -> McpSession | None:

@@ -7,7 +7,6 @@ a call rarely waits for the store.
 import json
 import logging
 import math
-from hashlib import sha256
 from typing import Any, Final
 
 import anyio
@@ -24,8 +23,9 @@ from spindle.execution.flow import Policy, may_ask
 from spindle.journal.states import StateQuery, StateRecord
 from spindle.json_types import JsonObject, is_object
 from spindle.mcp.server.call_rounds import BuildResult, CallRounds
-from spindle.mcp.server.replicas import Replica, now_micros
+from spindle.mcp.server.replicas import Replica, digest, now_micros
 from spindle.mcp.server.sessions import TAINT_SECONDS, McpSession, TaintLedger
+from spindle.mcp.server.shared_ledgers import FLOW, SharedLedgers
 from spindle.mcp.server.shared_rounds import SharedRounds
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
@@ -48,6 +48,8 @@ class SharedRecords:
         self._states, self._spool, self._sinks = replica.states, spool, sinks
         self._marked: dict[str, float] = {}
         """Conversations whose taint is in the store, and when it was last written."""
+        self.ledgers = SharedLedgers(replica)
+        """What is known about the information flow of clients."""
         replica.clean(TAINT, ARTIFACT, WAITING)
 
     def build_rounds(self, build_result: BuildResult) -> CallRounds:
@@ -60,7 +62,7 @@ class SharedRecords:
         Raises:
             JournalError: The store cannot be read.
         """
-        if not taint.has(conversation) and await self._states.get(TAINT, _digest(conversation)) is not None:
+        if not taint.has(conversation) and await self._states.get(TAINT, digest(conversation)) is not None:
             taint.add(conversation)
         if session.lists_artifacts and not session.is_current:
             session.is_current = True  # a notice that arrives meanwhile resets it
@@ -77,7 +79,7 @@ class SharedRecords:
         now = anyio.current_time()
         if now - self._marked.get(conversation, -math.inf) < _DAY_SECONDS:
             return
-        known = await self._insert(TAINT, _digest(conversation), {}, seconds=TAINT_SECONDS)
+        known = await self._insert(TAINT, digest(conversation), {}, seconds=TAINT_SECONDS)
         if known is not None:  # it stays tainted as long as it is used
             expires_at = now_micros() + TAINT_SECONDS * 1_000_000
             await self._states.replace(known._replace(version=known.version + 1, expires_at=expires_at))
@@ -144,7 +146,7 @@ class SharedRecords:
     async def _reuse_id(self, conversation: str, call: Call, tool: Tool | None) -> Call:
         if tool is None or not self._may_wait(tool):
             return call
-        record = await self._states.get(WAITING, _digest(conversation, compute_call_checksum(call)))
+        record = await self._states.get(WAITING, digest(conversation, compute_call_checksum(call)))
         return call if record is None else Call(json.loads(record.data)["call_id"], call.name, call.args)
 
     async def keep_waiting(self, conversation: str, call: Call, outcome: CallOutcome, tool: Tool | None) -> None:
@@ -152,7 +154,7 @@ class SharedRecords:
         result = outcome.result
         if tool is None or not self._may_wait(tool) or (isinstance(result, Err) and result.retryable):
             return
-        name = _digest(conversation, compute_call_checksum(call))
+        name = digest(conversation, compute_call_checksum(call))
         try:
             if isinstance(result, Err) and result.ticket is not None:
                 await self._insert(WAITING, name, {"call_id": call.tool_call_id}, seconds=_DAY_SECONDS)
@@ -179,7 +181,8 @@ class SharedRecords:
     async def forget(self, key: str) -> None:
         """Delete what is known about a session that has ended."""
         try:
-            await self._states.delete(TAINT, _digest(key))
+            for kind in (TAINT, FLOW):
+                await self._states.delete(kind, digest(key))
             for record in await self._states.select(StateQuery(ARTIFACT, group=key)):
                 await self._states.delete(ARTIFACT, record.id)
         except JournalError as error:  # then it expires
@@ -194,10 +197,6 @@ class SharedRecords:
         return await self._states.insert(
             StateRecord(kind, id, "kept", json.dumps(data), now, group=group, expires_at=expires_at)
         )
-
-
-def _digest(*parts: str) -> str:
-    return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _place(session: McpSession, call_id: str) -> str:

@@ -38,6 +38,7 @@ from spindle.mcp.server.elicitation import approve_by_gate
 from spindle.mcp.server.feature_changes import FeatureChanges, UpdateBus
 from spindle.mcp.server.parked_calls import Execute, WaitingCalls
 from spindle.mcp.server.peer import CallClient, Context, report_missing_capability
+from spindle.mcp.server.session_flow import SessionFlow, may_taint
 from spindle.mcp.server.sessions import Caller, FairSlots, McpSession, McpSessions, TaintLedger
 from spindle.mcp.server.tasks.requests import TaskRequests
 from spindle.mcp.server.tasks.service import Again, TaskHost, allow_repeat, build_tasks
@@ -108,6 +109,7 @@ class ToolServer:
         self._offers, self._tools_ready = offers, tools_ready
         self._sessions, self._taint, self._waiting_calls = McpSessions(), TaintLedger(), WaitingCalls()
         self._shared = shared
+        self._flow = SessionFlow(executor, None if shared is None else shared.ledgers)
         self._rounds = (CallRounds if shared is None else shared.build_rounds)(self._build_result)
         self.tasks: TaskGroup | None = None
         """Where sessions and calls run while the server does."""
@@ -159,6 +161,7 @@ class ToolServer:
             get_session=self._get_session,
             get_conversation=lambda ctx: self._identify(ctx).conversation,
             on_read=self._taint_reader,
+            on_result=lambda ctx, name, got: self._flow.add_read(self._identify(ctx).conversation, name, got),
             is_ready=self._tools_ready,
             load=self.load,
             list_tools=lambda ctx, server: self._find_current_list(self._get_session(ctx)).name_tools_of(server),
@@ -188,9 +191,8 @@ class ToolServer:
 
     def forget(self, key: str) -> None:
         """Drop the session of a client that has disconnected."""
-        self._sessions.forget(key)
-        self._taint.forget(key)
-        self.features.changes.forget(key)
+        for each in (self._sessions, self._taint, self._flow, self.features.changes):
+            each.forget(key)
 
     def add_session(self, caller: Caller, peer: Connection) -> None:
         """Add the session of a client that has made no request here yet; `peer` tells it of changes."""
@@ -366,13 +368,16 @@ class ToolServer:
                 client=peer,
                 caller=None if session.user is None else {"user": session.user},
             )
-            if self._shared is not None and tool is not None and not tool.trusted:
+            await self._flow.open(conversation, tool_ctx, peer)
+            taints = may_taint(tool)
+            if self._shared is not None and taints:
                 await self._shared.mark_tainted(conversation)
             with (
                 session.activate(call.tool_call_id),
-                self._taint.track(conversation, tool_ctx, trusted=tool is None or tool.trusted),
+                self._taint.track(conversation, tool_ctx, trusted=not taints),
             ):
                 [outcome] = await executor.execute_parallel([call], tool_ctx, session.filter)
+            await self._flow.keep(conversation)
             if self._shared is not None and approve is None:
                 await self._shared.keep_waiting(conversation, call, outcome, tool)
             return self._waiting_calls.keep(conversation, call, outcome)

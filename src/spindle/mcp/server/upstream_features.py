@@ -46,6 +46,8 @@ class ClientAccess:
     get_conversation: Callable[[Context], str]
     on_read: Callable[[Context], Awaitable[None]]
     """Remembers that the client reads untrusted content."""
+    on_result: Callable[[Context, str, object], None]
+    """Remembers the untrusted content of a prompt or resource, by its name."""
     is_ready: anyio.Event | None
     """Set once the upstream servers are connected, or have failed to be."""
     load: CallLoad
@@ -173,8 +175,7 @@ class FeatureServer:
         target = await catalog.find_resource(uri, session.filter, guess=offered is None)
         if offered is not None and await self._is_offered(ctx, target, uri):
             if allows_feature(session.filter, "resource", uri, None):
-                await self._access.on_read(ctx)
-                return await offered(ctx, params)
+                return await self._read_offered(ctx, uri, offered(ctx, params))
             target = None
         if target is None:
             raise _build_not_found(ctx, uri)
@@ -189,6 +190,13 @@ class FeatureServer:
         is_app = target.own_name.startswith(UI)
         contents = await self._budget.fit_contents(answer.contents, session, max_chars=cap, is_app=is_app)
         return answer.model_copy(update={"contents": await self._limit_apps(ctx, target, session, contents)})
+
+    async def _read_offered(self, ctx: Context, name: str, reading: Awaitable[Any]) -> Any:
+        """Return a prompt or resource of `offers`; nothing says that it can be trusted."""
+        await self._access.on_read(ctx)
+        result = await reading
+        self._access.on_result(ctx, name, result)
+        return result
 
     async def _limit_apps(
         self, ctx: Context, target: FeatureTarget, session: McpSession, contents: Sequence[Any]
@@ -215,8 +223,7 @@ class FeatureServer:
         if offered is not None and name in {each.name for each in await self._lists.list_offers(ctx, "prompts")}:
             if not allows_feature(session.filter, "prompt", name, None):
                 raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
-            await self._access.on_read(ctx)
-            return await offered(ctx, params)
+            return await self._read_offered(ctx, name, offered(ctx, params))
         target = await self.catalog.for_user(session.user).find_prompt(name, session.filter)
         if target is None:
             raise MCPError(types.INVALID_PARAMS, f"Prompt not found: {sanitise(name)}")
@@ -307,9 +314,12 @@ class FeatureServer:
             given = InputAnswers(responses=params.input_responses, state=params.request_state)
         with load.count(conversation):
             try:
-                return await send(tool_ctx, given)
+                answer = await send(tool_ctx, given)
             except UpstreamError as error:
                 raise _translate_error(ctx, error, getattr(params, "uri", None)) from error
+        if not spec.trusted:
+            self._access.on_result(ctx, f"{spec.name}: {target.own_name}", answer)
+        return answer
 
 
 def _build_not_found(ctx: Context, uri: str) -> MCPError:

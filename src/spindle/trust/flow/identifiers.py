@@ -86,7 +86,7 @@ def find_amounts(text: str) -> Iterator[str]:
 
 
 def find_phrases(text: str, words: int) -> Iterator[str]:
-    """Iterate over runs of so many words in a text, each beginning in the middle of the last one."""
+    """Iterate over runs of `words` words in a text, each beginning in the middle of the last one."""
     parts = text.split()
     for start in range(0, len(parts) - words + 1, words // 2):
         yield " ".join(parts[start : start + words])

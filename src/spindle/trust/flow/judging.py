@@ -89,6 +89,8 @@ class Judge:
         """
         if self._tool.read_only or not all(self._is_weak(leaf, role) for leaf, role in judged):
             return True
+        if len({type(role) for _, role in judged}) > 1:  # a record, and what becomes of it
+            return True
         words = [word for word in _NAME_WORD.findall(fold(self._tool.name)) if len(word) >= _MIN_STEM_CHARS]
         return not words or any(has_inflected(word, self._ledger.user) for word in words)
 
@@ -163,7 +165,7 @@ class Judge:
             return
         if len(text) <= MAX_VALUE_CHARS and ledger.is_said(text):
             return
-        # Without an audience nobody else reads it: only what leads somewhere matters.
+        # Without an audience only what leads somewhere matters.
         found = find_identifiers(text, with_numbers=bool(self._audience))
         foreign = [each for each in found if not self._is_vouched(each)]
         for each in foreign[:_MAX_REASONS]:
@@ -177,9 +179,9 @@ class Judge:
             return
         if self._has_trusted_words(text):
             return
-        unnamed = [each for each in self._targets if not ledger.is_said(each) and not ledger.has_looked_up(each)]
+        unnamed = [each for each in self._targets if not self._is_named(each)]
         if unnamed:
-            yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of somebody else"
+            yield f"{leaf.name} goes to {_quote(unnamed[0])}, whom the user did not name, in words of others"
             return
         yield from self._find_private(leaf, reveal(text))
 
@@ -207,14 +209,18 @@ class Judge:
         return is_handle or ledger.said.has_account(value)
 
     def _is_known_to_audience(self, value: str) -> bool:
-        """Return whether the user said an identifier or looked it up, or the operator vouches for it."""
+        """Return whether the user named an identifier, or the operator vouches for it."""
+        return self._vouched.has("target", value) or self._vouched.has("content", value) or self._is_named(value)
+
+    def _is_named(self, value: str) -> bool:
+        """Return whether the user said a target or an identifier, or looked it up."""
         ledger = self._ledger
-        if self._vouched.has("target", value) or self._vouched.has("content", value) or ledger.said.has_account(value):
+        if ledger.said.has_account(value) or ledger.is_said(value) or ledger.has_looked_up(value):
             return True
-        return ledger.is_said(value) or ledger.is_said(value.lstrip("@#")) or ledger.has_looked_up(value)
+        return value[:1] in _SIGILS and ledger.is_said(value[1:])
 
     def _find_private(self, leaf: Leaf, text: str) -> Iterator[str]:
-        """Yield why a text without foreign identifiers carries values of a private source to one who is no reader."""
+        """Yield why a text without foreign identifiers carries private values to one who may not read them."""
         ledger = self._ledger
         if not ledger.has_private and not self._readers:
             return
@@ -253,7 +259,7 @@ class Judge:
         allowed = self._readers.get(source.tool, ())
         if "*" in allowed:
             return None
-        # Whoever can see a record may read what was read of it.
+        # Those who see a record may read what was read of it.
         keys = {to_key(reader) for reader in (*allowed, *source.about)}
         return next((each for each in self._audience if to_key(each) not in keys), None)
 

@@ -7,12 +7,13 @@ from typing import Final
 from spindle.json_types import JsonObject, JsonValue, is_array, is_object
 from spindle.trust.flow.echoes import Echoes
 from spindle.trust.flow.records import RecordBook, find_records
-from spindle.trust.flow.references import CallToRecall, Reference, References
+from spindle.trust.flow.references import CallToRecall, LargeResults, Reference
 from spindle.trust.flow.roles import Leaf, Produces, ToolFlow, to_text
 from spindle.trust.flow.said import Said
 from spindle.trust.flow.sources import Source, SourceKind
 from spindle.trust.flow.text_index import Needle, TextIndex
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS
+from spindle.trust.flow.whole_text import build_whole_text
 from spindle.trust.labels import UNKNOWN, Label, is_label, join
 
 MAX_USER_CHARS: Final = 2_000_000
@@ -41,7 +42,7 @@ class FlowLedger:
         """Results that are not trusted."""
         self.echoes = Echoes()
         """Values that calls have passed on without being trusted."""
-        self.references = References[Source]()
+        self.references = LargeResults[Source]()
         """Results that are too large for the ledger."""
         self.said = Said()
         self.label: Label = "trusted"
@@ -55,7 +56,7 @@ class FlowLedger:
         self._books: dict[str, RecordBook] = {}
         self._order = self._recorded_texts = 0
         self._has_private = False
-        self.told: set[object] = set()  # keys of what turns and frameworks have told it, so that none is added twice
+        self.added: set[object] = set()  # keys of what turns and frameworks have added, so that none is added twice
 
     @property
     def is_tainted(self) -> bool:
@@ -179,6 +180,7 @@ class FlowLedger:
     ) -> Iterator[None]:
         """Add the whole result of a call, whose label is known, with pauses in a long text."""
         self.start_call(tool, args or {})
+        text = build_whole_text(text, structured, MAX_RESULT_CHARS)
         kept = text[:MAX_RESULT_CHARS]
         is_computed = label == "trusted" and self.label != "trusted" and self._has_unsaid_number(tool, args or {})
         source = self._build_source(

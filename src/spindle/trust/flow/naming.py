@@ -1,4 +1,4 @@
-"""Whether the user named something, or only used an ordinary word that somebody else has taken as a name.
+"""Whether the user named something, or only used an ordinary word that an outsider has taken as a name.
 
 An outsider can call an account `summary` and a file `Please`. Such a word counts as a name only if the user marked it:
 in quotation marks, as `#summary`, or beside the word for its kind (`the summary channel`).

@@ -180,7 +180,7 @@ def _read_ids(holder: object, step: str) -> Iterator[str]:
 
 
 def _find_names(holder: object, id_step: str) -> tuple[str, ...]:
-    """Return the short texts of a record besides its id; a user who says one of them in full has named it."""
+    """Return the short texts of a record besides its id; saying one of them in full names it."""
     if not is_mapping(holder):
         return ()
     texts = (value for key, value in holder.items() if key != id_step and isinstance(value, str))

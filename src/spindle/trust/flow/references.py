@@ -12,7 +12,7 @@ from spindle.trust.flow.identifiers import find_amounts, find_identifiers, find_
 from spindle.trust.flow.roles import Content, Free, ToolFlow, to_text
 from spindle.trust.flow.tokens import MAX_VALUE_CHARS, fold, normalize
 
-PHRASE_WORDS: Final = 6
+PHRASE_WORDS: Final = 5
 """How many words in a row are looked for in private content."""
 MAX_REFERENCES: Final = 16
 _MAX_VALUES: Final = 64
@@ -40,7 +40,7 @@ class Reference(Protocol):
     """Searches a whole result; an artifact does."""
 
     async def grep(self, pattern: str, flags: str = "", *, limit: int | None = None) -> Sequence[FoundLine]:
-        """Return the lines that match a regular expression, at most so many."""
+        """Return the lines that match a regular expression, at most `limit`."""
         ...
 
 
@@ -58,7 +58,7 @@ class CallToRecall(Protocol):
         ...
 
 
-class References(Generic[SourceT]):
+class LargeResults(Generic[SourceT]):
     """The results of a session that are too large for its ledger."""
 
     def __init__(self) -> None:

@@ -73,7 +73,7 @@ class Content(_Role):
 
 @dataclass(frozen=True, slots=True)
 class Free(_Role):
-    """A value that cannot do harm, whoever chose it: a page size, a search in the user's own data."""
+    """A value that cannot do harm, however it was chosen: a page size, a search in the user's own data."""
 
     name: ClassVar[str] = "free"
 

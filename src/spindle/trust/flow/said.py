@@ -31,13 +31,15 @@ _TIMES: Final = (
     re.compile(r"(?<![\d:.])(?P<hour>1?\d)\s*(?P<half>[ap]\.?m)\b"),
     re.compile(r"(?<![\d:.])(?P<hour>[0-2]?\d)\s*(?:o'?clock|h\b|uhr\b)"),
     re.compile(r"\b(?:at|from|until|till|to|and)\s+(?P<hour>[0-2]?\d)\.(?P<minute>[0-5]\d)(?![\d.]*\d)"),
+    re.compile(r"(?<![\w.,$€£])(?P<hour>[0-2]?\d)\.(?P<minute>[0-5]\d)(?=\s*(?:to|until|till|-)\s*\d)"),
+    re.compile(r"(?<=\d)\s+(?:to|until|till)\s+(?P<open>[0-2]?\d)(?![\w:]|\.\d)"),
     re.compile(
         r"\b(?:at|from|until|till)\s+(?P<open>[0-2]?\d)(?=\s*(?:[,.;]|$|or\b|on\b|for\b|and\b|with\b|to\b|until\b))"
     ),
 )
 _DAYS_AHEAD: Final = {"today": 0, "tonight": 0, "tomorrow": 1}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_ACCOUNT: Final = re.compile(r"(?<!\w)[+(]?[a-z]{0,4}\d[a-z\d]*(?:[ ().-]{1,2}[a-z\d]*\d[a-z\d]*)*(?!\w)")
+_ACCOUNT: Final = re.compile(r"(?<!\w)[+(]?[a-z]{0,4}\d[a-z\d]*+(?:[ ().-]{1,2}(?=[a-z]*\d)[a-z\d]++)*(?!\w)")
 _ACCOUNT_TEXT: Final = re.compile(r"[+(]?[A-Za-z0-9][A-Za-z0-9 ().-]*")
 _MIN_ACCOUNT_DIGITS: Final = 7
 _WORD_TIMES: Final = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
@@ -136,7 +138,7 @@ class Said:
                 _extend(self.times, _read_times(match))
             left = pattern.sub(" | ", left)
         _extend(self.durations, map(_read_duration, _DURATION.finditer(folded)))
-        # The digits of a date or a time are no amount.
+        # The digits of a date or a time do not count as an amount.
         _extend(self.numbers, _read_numbers(_HYPHEN.sub(" ", left).split()))
         _extend(self.times, (_WORD_TIMES[word] for word in words if word in _WORD_TIMES))
         _extend(self.dates, self._find_days(words))
@@ -148,7 +150,8 @@ class Said:
         today = self.today()
         for place, word in enumerate(words):
             if word in _DAYS_AHEAD:
-                yield _to_said_date(today + timedelta(days=_DAYS_AHEAD[word]))
+                is_later = word == "tomorrow" and words[max(0, place - 2) : place] == ["day", "after"]
+                yield _to_said_date(today + timedelta(days=_DAYS_AHEAD[word] + is_later))
             elif word in _WEEKDAYS:
                 ahead = (_WEEKDAYS.index(word) - today.weekday() - 1) % 7 + 1
                 is_next = place > 0 and words[place - 1] == "next"
@@ -194,7 +197,7 @@ class Said:
     def _is_after(self, end: Moment, start: Moment) -> bool:
         if start == end or not (self._has_day(start.day) and self._has_time(start)):
             return False
-        if start.day is None or end.day is None or start.time is None or end.time is None:
+        if start.day is None or end.day is None or (start.time is None) is not (end.time is None):
             return False
         length = datetime.combine(end.day, _clock(end)) - datetime.combine(start.day, _clock(start))
         return timedelta() < length < timedelta(days=_MAX_DAYS) and length // timedelta(minutes=1) in self.durations

@@ -6,8 +6,8 @@ path is compared exactly, since `bit.ly/aBc` and `bit.ly/AbC` are two addresses.
 """
 
 import re
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -22,9 +22,10 @@ from spindle.trust.flow.tokens import (
     split_into_blocks,
 )
 
-_SEGMENT_CHARS: Final = 500_000
+_SEGMENT_CHARS: Final = 2_000_000
 _MAX_REJECTED: Final = 500
 """How often a value may be found as a part of something else until a search is given up."""
+_MAX_COMMON_BLOCKS: Final = 24
 _MAIL: Final = re.compile(r"[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+")
 _SCHEME: Final = re.compile(r"(?i)https?://")
 _HOST: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[^\W\d_]{2,}(?=[/?#:])")
@@ -57,26 +58,33 @@ class _Segment(Generic[SourceT]):
     def __init__(self) -> None:
         self.blocks: list[_Block[SourceT]] = []
         self.chars = 0
-        self.by_word: defaultdict[str, list[int]] = defaultdict(list)
+        self.by_word: dict[str, int] = {}
+        """For each word a number whose bits are the blocks that contain it."""
 
     def add(self, block: _Block[SourceT]) -> None:
-        number = len(self.blocks)
+        bit = 1 << len(self.blocks)
         self.blocks.append(block)
         self.chars += len(block.text)
         by_word = self.by_word
+        get = by_word.get
         for word in set(WORD.findall(block.folded)):
-            by_word[word].append(number)
+            by_word[word] = get(word, 0) | bit
 
-    def get_rarest(self, words: Iterable[str]) -> Collection[int]:
-        """Return the blocks with the rarest of the words; none if one is missing, all if there are no words."""
-        rarest: Collection[int] = range(len(self.blocks))
+    def find_blocks(self, words: Iterable[str]) -> int:
+        """Return the blocks that contain every word, as the bits of a number."""
+        found = (1 << len(self.blocks)) - 1
         for word in words:
-            numbers = self.by_word.get(word)
-            if numbers is None:
-                return ()
-            if len(numbers) < len(rarest):
-                rarest = numbers
-        return rarest
+            found &= self.by_word.get(word, 0)
+            if not found:
+                break
+        return found
+
+    def iterate(self, bits: int) -> Iterator[_Block[SourceT]]:
+        """Iterate over the blocks whose bits are set, oldest first."""
+        while bits:
+            lowest = bits & -bits
+            yield self.blocks[lowest.bit_length() - 1]
+            bits ^= lowest
 
 
 class TextIndex(Generic[SourceT]):
@@ -113,7 +121,7 @@ class TextIndex(Generic[SourceT]):
             yield block
 
     def forget_oldest(self, chars: int) -> set[SourceT]:
-        """Forget the oldest texts until at most so many characters are left; return their sources."""
+        """Forget the oldest texts until at most `chars` characters are left; return their sources."""
         sources: set[SourceT] = set()
         with self._lock:
             while self.chars > chars and self._segments:
@@ -133,8 +141,7 @@ class TextIndex(Generic[SourceT]):
             return
         rejected = 0
         for segment in tuple(self._segments):
-            for number in segment.get_rarest(needle.words):
-                block = segment.blocks[number]
+            for block in segment.iterate(segment.find_blocks(needle.words)):
                 found = needle.count_rejected(block.text, block.folded, _MAX_REJECTED - rejected)
                 if found is None or (found + rejected >= _MAX_REJECTED and self._is_found_in_doubt):
                     yield block.source
@@ -144,21 +151,25 @@ class TextIndex(Generic[SourceT]):
                     return
 
     def search_phrases(self, text: str, words: int) -> Iterator[tuple[str, SourceT]]:
-        """Iterate over the runs of so many words of a text that are in the index, and their sources.
-
-        Each run begins in the middle of the last one.
-        """
-        plain = normalize(text)
-        written, parts = plain.split(" "), fold(plain).split(" ")
-        starts = range(0, len(parts) - words + 1, words // 2)
+        """Iterate over the runs of `words` words of a text that are in the index, and their sources."""
+        parts = fold(normalize(text)).split(" ")
+        starts = range(len(parts) - words + 1)
+        words_of = {part: WORD.findall(part) for part in set(parts)} if starts else {}
         for segment in tuple(self._segments) if starts else ():
-            postings = [segment.get_rarest(WORD.findall(part)) for part in parts]
+            blocks_of = {part: segment.find_blocks(own) for part, own in words_of.items()}
+            bits = [blocks_of[part] for part in parts]
             for start in starts:
-                rarest = min(postings[start : start + words], key=len)
-                phrase = " ".join(parts[start : start + words]) if rarest else ""
-                for number in rarest:
-                    if phrase in segment.blocks[number].folded:
-                        yield " ".join(written[start : start + words]), segment.blocks[number].source
+                common = bits[start]
+                for each in bits[start + 1 : start + words]:
+                    common &= each
+                # Words that are everywhere say nothing: "and this is what the".
+                if not common or common.bit_count() > _MAX_COMMON_BLOCKS:
+                    continue
+                phrase = " ".join(parts[start : start + words])
+                for block in segment.iterate(common):
+                    if phrase in block.folded:
+                        yield phrase, block.source
+                        break
 
     def has_word(self, word: str) -> bool:
         """Return whether a word, given in small letters, is in some text."""
