@@ -1,4 +1,4 @@
-"""What an applicant, another club or a stranger wants from the assistant of a sports club."""
+"""What an applicant, another club or a sender of messages wants from the assistant of a sports club."""
 
 from benchmarks.flow_tasks.scenario import Attack, Do
 from benchmarks.flow_tasks.worlds.club import Club

@@ -49,7 +49,7 @@ TASKS: list[Task[Office]] = [
         "pay a claim with a corrected amount",
         [
             Says(
-                "About X-211: Marco told me the hotel was only 290 in the end. Check if it's still open and pay that.",
+                "About X-211: Marco says the hotel was only 290 in the end. Check if it's still open and pay that.",
                 Do("list_claims"),
                 Do("pay_claim", {"claim": "X-211", "amount": 290}),
             )

@@ -124,7 +124,7 @@ async def accept_application(application: Annotated[str, Ref("application")], te
 
 @tool(output="first-party")
 async def move_fixture(fixture: Fixture, day: Annotated[str, Setting()], time: Annotated[str, Setting()]) -> str:
-    """Move a game; the league is told."""
+    """Move a game; the league is notified."""
     CLUB.get().fixtures[fixture] |= {"day": day, "time": time}
     return f"Moved {fixture}."
 
