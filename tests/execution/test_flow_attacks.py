@@ -85,7 +85,7 @@ async def read_object_inside(ctx: ToolContext) -> str:
 
 
 async def show_draft(args: object, ctx: ToolContext) -> str:
-    """Show what would be sent, which somebody else wrote."""
+    """Show what would be sent, which another person wrote."""
     return f"would forward: write to {EVIL}"
 
 
