@@ -1,6 +1,7 @@
 """Upstream servers for the tests of the MCP client: specs of real processes, and a clock moved by hand."""
 
 import os
+import queue
 import runpy
 import socket
 import subprocess
@@ -54,9 +55,16 @@ def serving_everything(*, is_older: bool = False) -> Generator[str]:
     """The server written with the SDK, over HTTP, in a thread: a process of its own takes long to import the SDK."""
     space = runpy.run_path(str(SERVERS / "everything.py"))  # a server of its own each time
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = space["build_http_server"](is_older=is_older)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        servers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+        def run() -> None:  # built in the thread: parts of it would be bound to the event loop of the test
+            server = space["build_http_server"](is_older=is_older)
+            servers.put(server)
+            server.run(sockets=[listening])
+
+        thread = threading.Thread(target=run)
         thread.start()
+        server = servers.get(timeout=IN_TIME)
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         finally:
