@@ -6,7 +6,7 @@ A session whose past cannot be read, or not all of it, counts as tainted.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -15,7 +15,7 @@ from spindle.calls import CallOutcome, Err, ErrCode
 from spindle.errors import JournalError
 from spindle.execution.cancellation import is_pause_due, pause
 from spindle.journal.entries import JournalEntry
-from spindle.json_types import JsonObject, is_array, is_object, untyped
+from spindle.json_types import JsonObject, is_array, is_object
 from spindle.tools.context import ToolContext
 from spindle.tools.registry import ToolRegistry
 from spindle.trust.flow.ledger import FlowLedger
@@ -185,7 +185,7 @@ def add_outcome(ledger: FlowLedger, entry: JournalEntry, tool: ToolFlow, label: 
 
 
 def _to_outcome(entry: JournalEntry) -> CallOutcome:
-    code: ErrCode = untyped(entry.code)  # pyright: ignore[reportAssignmentType]  as an executor wrote it
+    code = cast("ErrCode", entry.code)  # as an executor wrote it
     return CallOutcome(
         entry.tool_call_id, entry.tool, entry.checksum, Err(code, entry.error or ""), attempts=entry.attempts
     )

@@ -76,8 +76,7 @@ class SessionFlow:
 
 def find_sessions(executor: Executor) -> FlowSessions | None:
     """Return the ledgers of an executor's sessions; `None` if it has no policy."""
-    flow = executor._engine.flow  # pyright: ignore[reportPrivateUsage]  not for users: a ledger must not be replaced
-    return None if flow is None else flow.sessions
+    return None if executor.flow is None else executor.flow.sessions
 
 
 def may_taint(tool: Tool | None) -> bool:
