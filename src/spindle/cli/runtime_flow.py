@@ -167,7 +167,7 @@ def check_names(config: Config, registry: ToolRegistry) -> None:
     for key, name in list_names(config):
         if not can_exist(config, registry, name):
             hint = did_you_mean(name, (tool.name for tool in registry))
-            what = f"there is no tool {name!r}, and no server or API to which it could belong"
+            what = f"the tool {name!r} is unknown, and no configured server or API can offer it"
             raise config.error(key, f"{what}{hint and f'; {hint}'}")
     known = _ROLES_OF_VALUES | find_kinds(section, registry.all())
     for name in section.directory:

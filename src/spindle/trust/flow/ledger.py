@@ -50,7 +50,7 @@ class FlowLedger:
         self.tainted_by: Source | None = None
         """The first third-party content of the session."""
         self.has_lost_private = False
-        """Whether private content is no longer in memory."""
+        """Whether private content was dropped from memory."""
         self.user_texts: list[str] = []
         self._labels: dict[str, Label] = {}
         self._books: dict[str, RecordBook] = {}
@@ -235,7 +235,7 @@ class FlowLedger:
         if self.find_vouched(text) is not None:
             return "trusted"
         labels: list[Label] = [source.label for source in self.other.search(text)]
-        # The same value may also stand where it is no longer in memory, or have been made from another one.
+        # The same value may also have been in a text that was dropped, or have been made from another one.
         is_known = labels and not self.has_lost_private and not self.echoes.has(text, self._order)
         return join(*labels) if is_known else self.label
 

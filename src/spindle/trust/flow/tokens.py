@@ -51,7 +51,7 @@ def fold(text: str) -> str:
 def split_into_blocks(text: str) -> Iterator[str]:
     """Iterate over overlapping blocks of a text in its one spelling, cut between tokens.
 
-    Where there is no space to cut at, an underscore marks the edge, so that half a token does not count as one.
+    A cut inside a token is marked by an underscore, so that half a token does not count as one.
     """
     start, carried = 0, ""
     while start < len(text):
