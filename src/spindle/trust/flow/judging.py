@@ -250,7 +250,7 @@ class Judge:
         ledger = self._ledger
         for value in (*find_amounts(text), *find_phrases(text, PHRASE_WORDS)):
             if (ledger.has_lost_private or ledger.may_be_in_references(value)) and ledger.find_vouched(value) is None:
-                yield f"{leaf.name} carries {_quote(value)}, and private content of this session was dropped from memory"
+                yield f"{leaf.name} carries {_quote(value)}, and private content of this session was dropped"
                 return
 
     def _find_outsider(self, source: Source) -> str | None:
