@@ -214,6 +214,7 @@ def test_part_of_a_long_line_says_where_the_match_is(
     assert (match.text, match.column) == (text, column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", ["x", "é", "漢"])
 @pytest.mark.parametrize("place", [11, MAX_LINE_BYTES // 3, MAX_LINE_BYTES, 2 * MAX_LINE_BYTES])
 def test_column_of_a_match_is_the_same_in_a_line_searched_in_pieces(filler: str, place: int) -> None:
@@ -276,6 +277,7 @@ class Repeated:
         return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "pattern", "is_found"),
     [

@@ -242,6 +242,7 @@ async def test_the_first_items_of_a_large_document_are_found_without_reading_the
     assert reader.bytes_read <= 2 << 20
 
 
+@pytest.mark.slow
 async def test_large_content_is_read_in_small_pieces_outside_of_the_event_loop() -> None:
     class ThreadReader(CountingReader):
         def read_range(self, start: int, end: int) -> bytes:
@@ -314,6 +315,7 @@ async def test_a_value_that_is_too_large_is_refused_and_its_parts_are_not() -> N
     assert len(str(await artifact.get("$", max_chars=1000))) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "followed by text", "broken inside"])
 async def test_a_large_document_that_is_damaged_is_an_error(damage: str) -> None:
     text = json.dumps(ITEMS)
@@ -335,6 +337,7 @@ async def test_with_max_chars_the_beginning_of_a_value_is_the_same() -> None:
     assert await artifact.get("$", max_chars=10_000) == [value]
 
 
+@pytest.mark.slow
 async def test_json_lines_have_long_records_odd_white_space_and_bytes_that_are_not_text() -> None:
     long_record = {"id": 2, "items": ITEMS}
     lines = [b'\xef\xbb\xbf{"id": 1}\r', json.dumps(long_record).encode(), "\u00a0".encode(), b'{"id": "\xff"}']

@@ -61,6 +61,7 @@ def test_one_spool_serves_one_event_loop_after_another(tmp_path: Path) -> None:
         assert anyio.run(write_and_read, loop, backend=loop) == loop.encode() * 100_000
 
 
+@pytest.mark.slow
 async def test_naughty_strings_are_ids_and_contents_like_any_other(spool: Spool, shared_data: Path) -> None:
     naughty: list[str] = json.loads((shared_data / "naughty-strings" / "blns.json").read_text(encoding="utf-8"))
     names = sorted(set(naughty))[:120]

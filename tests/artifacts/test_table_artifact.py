@@ -65,6 +65,7 @@ async def test_rows_are_counted_and_read_by_range_while_head_stays_lines(orders:
     assert await orders.head(1) == ["id,customer,total,day,paid"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "op", "value", "ids"),
     [
@@ -91,6 +92,7 @@ async def test_filter(orders: TableArtifact, column: str, op: Any, value: Any, i
     assert [row["id"] for row in await orders.filter(column, op, value)] == ids
 
 
+@pytest.mark.slow
 async def test_select_sort_and_group_counts(orders: TableArtifact) -> None:
     assert await orders.select(["paid", "id"], 0, 1) == [{"paid": True, "id": 1}]
     assert [row["id"] for row in await orders.sort("total")] == [3, 1, 2, 4]
@@ -156,6 +158,7 @@ async def test_every_column_of_an_odd_header_can_be_asked() -> None:
         assert len(await table.filter(column.name, "not_null")) == 1
 
 
+@pytest.mark.slow
 async def test_a_late_row_may_change_the_type_of_its_column() -> None:
     table = TableArtifact.from_text("a,b\n" + "1,2\n" * 30_000 + "x,3\n")
 

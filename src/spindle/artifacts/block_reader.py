@@ -54,6 +54,11 @@ class BlockReader:
         return getattr(self._source, "path", None)
 
     @property
+    def index(self) -> LineIndex:
+        """The line index of the content."""
+        return self._index
+
+    @property
     def size(self) -> tuple[int, int]:
         """The number of bytes and of lines, known from the index."""
         return self._index.byte_length, self._index.line_count

@@ -40,6 +40,8 @@ _WHOLE_TEXT_SYNTAX = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-")
 class _RegexMatch(Protocol):
     def start(self) -> int: ...
 
+    def end(self) -> int: ...
+
 
 class _Regex(Protocol):
     @property

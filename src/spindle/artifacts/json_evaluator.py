@@ -5,11 +5,8 @@ reads its members from a large document as they are used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, ValuesView
-from functools import lru_cache
-from itertools import islice
-from typing import Any, Final, Protocol, TypeAlias, TypeGuard, cast
+from typing import Protocol, TypeAlias, cast
 
-import re2
 from jsonpath import JSONPath
 from jsonpath.filter import (
     BaseExpression,
@@ -25,7 +22,18 @@ from jsonpath.filter import (
 from jsonpath.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath.selectors import Filter, IndexSelector, JSONPathSelector, NameSelector, SliceSelector, WildcardSelector
 
-from spindle.artifacts.grep import MAX_LINE_BYTES, MAX_MEMORY_BYTES
+from spindle.artifacts.grep import MAX_LINE_BYTES
+from spindle.artifacts.json_nodes import (
+    NOTHING,
+    compile_pattern,
+    count_nodes,
+    get_length,
+    get_only_value,
+    has_nodes,
+    is_less,
+    list_children,
+    slice_node,
+)
 from spindle.artifacts.json_stream import LargeArray, LargeObject
 from spindle.errors import ArtifactQueryError
 from spindle.json_types import is_array, is_object
@@ -40,13 +48,6 @@ class Meter(Protocol):
     def check_depth(self, depth: int) -> None:
         """Check the depth of a node."""
 
-
-class Nothing:
-    """The type of `NOTHING`."""
-
-
-NOTHING: Final = Nothing()
-"""The value of a query that selects no node."""
 
 Find: TypeAlias = Callable[[object, object], object]
 """Returns one value for a node and the root of its record, or `NOTHING`."""
@@ -98,13 +99,13 @@ class _Compiler:
 
     def compile_item_filter(self, segments: Sequence[JSONPathSegment]) -> Select:
         if not segments:
-            return lambda array, _: _children(array)
+            return lambda array, _: list_children(array)
         if isinstance(segments[0], JSONPathRecursiveDescentSegment):
             select = self.compile_segments(segments)
             # Alone in an array, an item is where the path would meet it.
-            return lambda array, root: (item for item in _children(array) if _is_any(select([item], root)))
+            return lambda array, root: (item for item in list_children(array) if has_nodes(select([item], root)))
         choose, rest = self._compile_segment(segments[0]), self.compile_segments(segments[1:])
-        return lambda array, root: (item for item in choose((array,), root) if _is_any(rest(item, root)))
+        return lambda array, root: (item for item in choose((array,), root) if has_nodes(rest(item, root)))
 
     def _compile_segment(self, segment: JSONPathSegment) -> Segment:
         selectors = [self._compile_selector(selector) for selector in segment.selectors]
@@ -122,7 +123,7 @@ class _Compiler:
         """Yield a node and all containers below it, parents first, in document order."""
         self._tick()
         yield top
-        waiting = [iter(_children(top))]
+        waiting = [iter(list_children(top))]
         while waiting:
             inner = next((value for value in self._count_each(waiting[-1]) if isinstance(value, _CONTAINERS)), None)
             if inner is None:
@@ -130,7 +131,7 @@ class _Compiler:
                 continue
             self._check_depth(len(waiting))
             yield inner
-            waiting.append(iter(_children(inner)))
+            waiting.append(iter(list_children(inner)))
 
     def _compile_selector(self, selector: JSONPathSelector) -> Select:
         if isinstance(selector, NameSelector | IndexSelector):
@@ -143,13 +144,13 @@ class _Compiler:
 
             return select_one
         if isinstance(selector, WildcardSelector):
-            return lambda node, _: self._count(_children(node))
+            return lambda node, _: self._count(list_children(node))
         if isinstance(selector, SliceSelector):
             cut = selector.slice
-            return lambda node, _: self._count(_slice(node, cut))
+            return lambda node, _: self._count(slice_node(node, cut))
         if isinstance(selector, Filter):
             test = self._compile_test(selector.expression)
-            return lambda node, root: (value for value in self._count(_children(node)) if test(value, root))
+            return lambda node, root: (value for value in self._count(list_children(node)) if test(value, root))
         raise _not_in_rfc(selector)
 
     def _count(self, nodes: Iterable[object]) -> Iterable[object]:
@@ -169,7 +170,7 @@ class _Compiler:
             return self._compile_test(expression.expression)
         if isinstance(expression, FilterQuery):
             nodes = self._compile_nodes(expression)
-            return lambda node, root: _is_any(nodes(node, root))
+            return lambda node, root: has_nodes(nodes(node, root))
         if isinstance(expression, PrefixExpression) and expression.operator == "!":
             test = self._compile_test(expression.right)
             return lambda node, root: not test(node, root)
@@ -188,7 +189,7 @@ class _Compiler:
                 return lambda node, root: first(node, root) and second(node, root)
             return lambda node, root: first(node, root) or second(node, root)
         left, right = self._compile_value(expression.left), self._compile_value(expression.right)
-        equal, less = self._is_equal, _is_less
+        equal, less = self._is_equal, is_less
         match expression.operator:
             case "==":
                 return lambda node, root: equal(left(node, root), right(node, root))
@@ -216,10 +217,10 @@ class _Compiler:
             return _remember_root(find) if isinstance(expression, RootFilterQuery) else find
         if isinstance(expression, FunctionExtension) and expression.name == "length":
             value = self._compile_value(expression.args[0])
-            return lambda node, root: _length(value(node, root))
+            return lambda node, root: get_length(value(node, root))
         if isinstance(expression, FunctionExtension) and expression.name in ("count", "value"):
             nodes = self._compile_nodes(expression.args[0])
-            pick = _count_nodes if expression.name == "count" else _get_only_value
+            pick = count_nodes if expression.name == "count" else get_only_value
             return lambda node, root: pick(nodes(node, root))
         raise _not_in_rfc(expression)
 
@@ -232,7 +233,7 @@ class _Compiler:
         return select
 
     def _is_at_most(self, left: object, right: object) -> bool:
-        return _is_less(left, right) or self._is_equal(left, right)
+        return is_less(left, right) or self._is_equal(left, right)
 
     def _is_equal(self, left: object, right: object) -> bool:
         self._tick()
@@ -255,7 +256,7 @@ class _Compiler:
         if len(value) > MAX_LINE_BYTES:
             why = f"a text of {len(value)} characters is too long for match() and search(); use artifact_grep"
             raise ArtifactQueryError(why, field="path")
-        compiled = _compile_pattern(pattern)
+        compiled = compile_pattern(pattern)
         try:
             found = compiled.fullmatch(value) if is_whole else compiled.search(value)
         except UnicodeEncodeError:
@@ -301,7 +302,7 @@ def _compile_step(selector: JSONPathSelector) -> Callable[[object], object]:
         return find_member
     if isinstance(selector, IndexSelector):
         index = selector.index
-        return lambda node: next(iter(_slice(node, slice(index, index + 1 or None))), NOTHING)
+        return lambda node: next(iter(slice_node(node, slice(index, index + 1 or None))), NOTHING)
     raise _not_in_rfc(selector)
 
 
@@ -317,84 +318,5 @@ def _remember_root(find: Find) -> Find:
     return find_once
 
 
-def _children(node: object) -> Iterable[object]:
-    if is_array(node) or isinstance(node, LargeArray):
-        return node
-    if is_object(node) or isinstance(node, LargeObject):
-        return node.values()
-    return ()
-
-
-def _slice(node: object, cut: slice) -> Iterable[object]:
-    if cut.step == 0:
-        return ()
-    if is_array(node):
-        return node[cut]
-    return node.slice(cut) if isinstance(node, LargeArray) else ()
-
-
-def _is_any(nodes: Iterable[object]) -> bool:
-    return any(True for _ in nodes)
-
-
-def _count_nodes(nodes: Iterable[object]) -> object:
-    return sum(1 for _ in nodes)
-
-
-def _get_only_value(nodes: Iterable[object]) -> object:
-    found = list(islice(nodes, 2))
-    return found[0] if len(found) == 1 else NOTHING
-
-
-def _length(value: object) -> object:
-    if isinstance(value, str) or is_array(value) or is_object(value) or isinstance(value, LargeArray | LargeObject):
-        return len(value)
-    return NOTHING
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_less(left: object, right: object) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return left < right
-    return _is_number(left) and _is_number(right) and left < right
-
-
 def _not_in_rfc(part: object) -> ArtifactQueryError:
     return ArtifactQueryError(f"{part} is not in RFC 9535", field="path")
-
-
-@lru_cache(maxsize=8)
-def _compile_pattern(pattern: str) -> Any:
-    module: Any = re2
-    options = module.Options()
-    options.log_errors = False
-    options.max_mem = MAX_MEMORY_BYTES
-    try:
-        return module.compile(_dots_without_newlines(pattern), options)
-    except (module.error, UnicodeEncodeError) as error:
-        raise ArtifactQueryError(
-            f"the pattern {pattern!r} in the path is invalid: {error}. The dialect is RE2 (linear time): "
-            "no look-around, no back-references",
-            field="path",
-        ) from error
-
-
-def _dots_without_newlines(pattern: str) -> str:
-    # In I-Regexp a dot matches neither \n nor \r; in RE2 only \n is excluded.
-    parts: list[str] = []
-    escaped = in_class = False
-    for char in pattern:
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char in "[]":
-            in_class = char == "["
-        elif char == "." and not in_class:
-            parts.append(r"[^\n\r]")
-            continue
-        parts.append(char)
-    return "".join(parts)

@@ -189,8 +189,18 @@ class LineIndex:
 
     def find_line(self, read: Callable[[int, int], bytes], line: int) -> tuple[int, int]:
         """Return the byte offsets at which a line begins and ends, reading only its first and last block."""
-        begin = 0 if line == 0 else self._find_newline(read, line) + 1
+        begin = self.find_line_start(read, line)
         return begin, self.byte_length if line + 1 >= self.line_count else self._find_newline(read, line + 1)
+
+    def find_line_start(self, read: Callable[[int, int], bytes], line: int) -> int:
+        """Return the byte offset at which a line begins, reading only one block."""
+        return 0 if line == 0 else self._find_newline(read, line) + 1
+
+    def find_line_at(self, read: Callable[[int, int], bytes], offset: int) -> int:
+        """Return the number of the line that a byte belongs to (clamped), reading only the block before it."""
+        offset = max(min(offset, self.byte_length - 1), 0)
+        block = offset // BLOCK_BYTES
+        return self.newlines[block] + read(block * BLOCK_BYTES, offset).count(b"\n")
 
     def _find_newline(self, read: Callable[[int, int], bytes], n: int) -> int:
         offset = self._block_of_newline(n) * BLOCK_BYTES

@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from spindle import artifacts
 from spindle.artifacts.readers import BLOCK_BYTES, IndexedReader, LineIndex, encode_text
@@ -196,6 +196,30 @@ class SpoolStore(Protocol):
         ...
 
 
+class NoteStamp(NamedTuple):
+    """The name of a note in a store, and when it was written; sorts by time."""
+
+    written_at: float
+    name: str
+
+
+@runtime_checkable
+class NoteStore(Protocol):
+    """What a store also has if it can tell when its notes were written without reading them; its methods block."""
+
+    def list_stamps(self) -> list[NoteStamp]:
+        """Return a stamp for each note, in any order."""
+        ...
+
+    def load_entry(self, name: str) -> SpoolEntry | None:
+        """Read one note; `None` if it is gone or damaged."""
+        ...
+
+    def name_note(self, id: str) -> str:
+        """Return the name of the note of an id; does not block."""
+        ...
+
+
 class Spool:
     """A store of large outputs by id; reading returns a reader, not the content."""
 
@@ -226,6 +250,11 @@ class Spool:
             UsageError: The url or an option is invalid.
         """
         return cls(artifacts.ObjectStore.from_url(url, **options), clock=clock)
+
+    @property
+    def store(self) -> SpoolStore:
+        """The backend."""
+        return self._store
 
     async def write(self, id: str, content: Content, *, turn_id: str | None = None) -> IndexedReader:
         """Store content under an id and return its reader; an older version is replaced once this one is complete.
@@ -320,6 +349,16 @@ class Manifest:
         }
         body = _MAGIC + json.dumps(facts).encode() + b"\n" + _little_endian(self.index.newlines).tobytes()
         return body + sha256(body).digest()
+
+    def to_entry(self) -> SpoolEntry:
+        """Return the metadata without the index."""
+        return SpoolEntry(
+            id=self.id,
+            turn_id=self.turn_id,
+            byte_length=self.index.byte_length,
+            created_at=self.created_at,
+            version=self.version,
+        )
 
     @staticmethod
     def from_bytes(data: bytes) -> "Manifest | None":

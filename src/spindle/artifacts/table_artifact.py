@@ -12,6 +12,7 @@ from spindle.artifacts.grep import compile_pattern
 from spindle.artifacts.json_artifact import is_json
 from spindle.artifacts.queries import Bounds, query, render_rows
 from spindle.artifacts.readers import SpoolReader
+from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactQueryError, InvalidArtifactError
 from spindle.extras import needs_extra
 from spindle.json_types import JsonObject
@@ -188,6 +189,8 @@ TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet"]
 Limit: TypeAlias = Annotated[int | None, Ge(1)]
 TableRow: TypeAlias = JsonObject
 
+TABLE_NAME: Final = "artifact"
+"""What `TableArtifact.sql` calls the table."""
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
 
 _MORE = "ask for a narrower filter, fewer columns, or a range of rows with artifact_table_rows"
@@ -315,6 +318,20 @@ class TableArtifact(Artifact):
             ArtifactQueryError: There is no such column.
         """
         return await self._query_rows(lambda known: count_groups(column, known, limit))
+
+    async def sql(self, sql: str, *, max_rows: int = 200, max_seconds: float = 15.0) -> "backends.SqlAnswer":
+        """Run a SELECT in which the table is called `artifact`, for people: a model has the queries above.
+
+        It runs in a process of its own that can read this artifact and nothing else, with limited memory and time.
+
+        Raises:
+            ArtifactQueryError: It is not one SELECT, it fails, or it needs too much memory or time.
+        """
+        with needs_extra("tables"):
+            # In a thread: loading the engine takes a moment that the event loop should not wait.
+            query_sql = await spool_threads.run(lambda: backends.query_sql)
+            ask = backends.SqlQuery(text=sql, table=TABLE_NAME, max_rows=max_rows, max_seconds=max_seconds)
+        return await self._run_with_retry(lambda source: query_sql(self.reader, source, ask))
 
     async def _describe(self) -> list[Column]:
         with needs_extra("tables"):

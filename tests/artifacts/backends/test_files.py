@@ -226,6 +226,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, act: str, nth: int, error: int) -> 
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("act", ["write", "fsync", "rename", "open"])
 async def test_a_disk_that_fails_at_any_call_keeps_the_older_version(

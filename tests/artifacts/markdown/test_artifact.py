@@ -130,6 +130,7 @@ async def test_the_tree_of_a_range_knows_what_the_whole_text_defines(page: Markd
     assert (await page.ast(99))["children"] == []
 
 
+@pytest.mark.slow
 async def test_a_tree_that_is_too_large_says_where_it_goes_on_and_nothing_is_lost() -> None:
     page = MarkdownArtifact.from_text("\n".join(f"# H{n}\n\nword {n}\n" for n in range(3000)))
     headings, line = list[str](), 0

@@ -63,6 +63,7 @@ def test_text_has_no_markup() -> None:
     assert MarkdownParser().text(text) == ["A b", "one two\nthree", "x\ny", "a\tb\n1\t2", "code()", "html", "alt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -120,7 +120,7 @@ def _cell(value: str | None) -> JsonValue:
 async def _run_in_database(
     reader: object, source: TableSource, work: Callable[[duckdb.DuckDBPyConnection, Path], T]
 ) -> T:
-    async with _open_local_file(reader) as path:
+    async with open_local_file(reader) as path:
         run = _InterruptibleQuery(path, work)
         with anyio.move_on_after(MAX_SECONDS):
             try:
@@ -171,7 +171,7 @@ class _InterruptibleQuery(Generic[T]):
 
 
 @asynccontextmanager
-async def _open_local_file(reader: object) -> AsyncGenerator[Path]:
+async def open_local_file(reader: object) -> AsyncGenerator[Path]:
     """Provide a local file with the reader's bytes, under a path without glob characters."""
     lend: Callable[[], AbstractAsyncContextManager[Path]] | None = getattr(reader, "local_path", None)
     if callable(lend):
@@ -202,9 +202,14 @@ async def _read_all(reader: Any) -> bytes:
     return whole.encode() if isinstance(whole, str) else bytes(whole)
 
 
-def _translate_error(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
+def describe_error(error: duckdb.Error, path: Path) -> str:
+    """Return the first line of an error, without the path."""
     first = re.split(r"\n\s*(?:LINE \d|Possible|The search space)", str(error).replace(str(path), "the artifact"))[0]
-    reason = to_line(first)[:300]
+    return to_line(first)[:300]
+
+
+def _translate_error(error: duckdb.Error, source: TableSource, path: Path) -> ArtifactQueryError | InvalidArtifactError:
+    reason = describe_error(error, path)
     if isinstance(error, duckdb.OutOfMemoryException):
         return ArtifactQueryError(f"the query needs more than {MEMORY_LIMIT} of memory; filter first, or set a limit")
     if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException):

@@ -25,7 +25,7 @@ from spindle.addresses import parse_local_path
 from spindle.artifacts import backends
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
-from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
+from spindle.artifacts.spool import Manifest, NoteStamp, SpoolEntry, to_file_name
 from spindle.capabilities.withheld import OWN_FILES
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError
@@ -246,17 +246,21 @@ class FileStore:
             self._sweep_drafts()
             self._sweep_replaced()
             notes = [self._load_note(path) for path in self._paths("*.note")]
-        return [
-            SpoolEntry(
-                id=note.id,
-                turn_id=note.turn_id,
-                byte_length=note.index.byte_length,
-                created_at=note.created_at,
-                version=note.version,
-            )
-            for note in notes
-            if note is not None
-        ]
+        return [note.to_entry() for note in notes if note is not None]
+
+    def list_stamps(self) -> list[NoteStamp]:
+        """Return the name and the modification time of each note, without reading it."""
+        with translate_os_errors(self._root):
+            return [NoteStamp(at, name) for name, at in backends.list_notes(self._root)]
+
+    def name_note(self, id: str) -> str:
+        """Return the name of the note of an id."""
+        return to_file_name(id)
+
+    def load_entry(self, name: str) -> SpoolEntry | None:
+        """Read one note."""
+        manifest = self._load_note(self._folder(name) / f"{name}.note")
+        return None if manifest is None else manifest.to_entry()
 
     def _sweep_drafts(self) -> None:
         for path in self._paths("*.draft"):

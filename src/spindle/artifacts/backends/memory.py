@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from spindle.artifacts.backends.temporary_file import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import build_line_index, encode_text
-from spindle.artifacts.spool import SpoolEntry
+from spindle.artifacts.spool import NoteStamp, SpoolEntry
 from spindle.concurrency import spool_threads
 
 T = TypeVar("T")
@@ -91,3 +91,16 @@ class MemoryStore:
         """Return the stored entries."""
         await checkpoint()
         return [entry for _, entry in self._stored.values()]
+
+    def list_stamps(self) -> list[NoteStamp]:
+        """Return the id and the time of each entry."""
+        return [NoteStamp(entry.created_at, entry.id) for _, entry in list(self._stored.values())]
+
+    def name_note(self, id: str) -> str:
+        """Return the id."""
+        return id
+
+    def load_entry(self, name: str) -> SpoolEntry | None:
+        """Return one entry."""
+        kept = self._stored.get(name)
+        return kept[1] if kept else None

@@ -20,7 +20,7 @@ from spindle.addresses import hide_credentials
 from spindle.artifacts.backends.temporary_file import temporary_copy
 from spindle.artifacts.block_reader import BlockReader
 from spindle.artifacts.readers import LineIndexer
-from spindle.artifacts.spool import Manifest, SpoolEntry, to_file_name
+from spindle.artifacts.spool import Manifest, NoteStamp, SpoolEntry, to_file_name
 from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactGoneError, SpoolError, UsageError
 from spindle.extras import needs_extra
@@ -204,7 +204,21 @@ class ObjectStore:
         if failed:
             raise failed[0]
         await spool_threads.run(self._sweep, stored, found)
-        return [_entry(manifest) for manifest in found]
+        return [manifest.to_entry() for manifest in found]
+
+    def list_stamps(self) -> list[NoteStamp]:
+        """Return the name and the modification time of each note, without reading it."""
+        found = self._objects.list_keys("notes")
+        return [NoteStamp(written_at.timestamp(), key.rpartition("/")[2]) for key, written_at in found]
+
+    def name_note(self, id: str) -> str:
+        """Return the name of the note of an id."""
+        return to_file_name(id)
+
+    def load_entry(self, name: str) -> SpoolEntry | None:
+        """Read one note."""
+        manifest = self._load_note(name)
+        return None if manifest is None else manifest.to_entry()
 
     async def _collect(self, key: str, found: list[Manifest], failed: list[SpoolError]) -> None:
         try:
@@ -304,13 +318,3 @@ class _ObjectRanges:
 
 def _data_key(manifest: Manifest) -> str:
     return f"data/{to_file_name(manifest.id)}/{manifest.version}"
-
-
-def _entry(manifest: Manifest) -> SpoolEntry:
-    return SpoolEntry(
-        id=manifest.id,
-        turn_id=manifest.turn_id,
-        byte_length=manifest.index.byte_length,
-        created_at=manifest.created_at,
-        version=manifest.version,
-    )

@@ -5,6 +5,8 @@ starts again with another boot id: the first reader writes the file again from t
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -64,6 +66,20 @@ def read_note(path: Path) -> Note | None:
     manifest = Manifest.from_bytes(data[_HEADER_BYTES : _HEADER_BYTES + length])
     written_at = data[len(_MAGIC) : len(_MAGIC) + _BOOT_ID_CHARS]
     return None if manifest is None else Note(manifest, may_lack_data=written_at != get_boot_id())
+
+
+def list_notes(root: Path) -> Iterator[tuple[str, float]]:
+    """Yield the name and the modification time of each note of a spool, without reading it."""
+    with suppress(FileNotFoundError), os.scandir(root) as folders:  # nothing was spooled yet
+        for folder in folders:
+            if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                continue
+            with os.scandir(folder) as files:
+                for file in files:
+                    name, _, kind = file.name.partition(".")
+                    if kind == "note":
+                        with suppress(FileNotFoundError):  # deleted meanwhile
+                            yield name, file.stat(follow_symlinks=False).st_mtime
 
 
 def restore_data(path: Path, note: Path) -> None:
