@@ -92,6 +92,40 @@ async def test_records_are_selected_by_kind_status_and_group_newest_first(place:
     assert await ids(StateQuery("nothing")) == []
 
 
+async def test_records_are_read_in_pages_that_stay_when_others_are_added(place: Place) -> None:
+    states = get_states(place)
+    for number in range(7):
+        await states.insert(record(f"r{number}", group="even" if number % 2 == 0 else "odd"))
+        await states.insert(record(f"r{number}", kind="session"))
+
+    async def page(before: str | None, *, group: str | None = None, status: str | None = None) -> list[str]:
+        query = StateQuery("approval", status, group, limit=3, before=before)
+        return [each.id for each in await states.select(query)]
+
+    first = await page(None)
+    await states.insert(record("late"))
+    await states.replace(record("r5", "denied", version=2))
+    assert [first, await page("r4"), await page("r1")] == [["r6", "r5", "r4"], ["r3", "r2", "r1"], ["r0"]]
+    assert await page("r0") == []
+    assert await page("r4", group="even") == ["r2", "r0"]
+    assert await page("r6", status="denied") == ["r5"]
+    assert await page("unknown") == []
+
+
+async def test_records_of_other_statuses_are_read_without_their_data(place: Place) -> None:
+    states = get_states(place)
+    for each in (record("a", "denied"), record("b"), record("a", kind="session"), record("c"), record("d", "denied")):
+        await states.insert(each)
+
+    async def ids(query: StateQuery) -> list[str]:
+        return [each.id for each in await states.select(query)]
+
+    assert await ids(StateQuery("approval", except_status="pending")) == ["d", "a"]
+    assert await ids(StateQuery("approval", except_status="pending", before="d")) == ["a"]
+    brief = await states.select(StateQuery("approval", status="pending", is_brief=True))
+    assert brief == [record("c", data="", sealed=None), record("b", data="", sealed=None)]
+
+
 async def test_a_record_is_deleted_once(place: Place) -> None:
     states = get_states(place)
     await states.insert(record())

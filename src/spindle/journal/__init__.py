@@ -13,9 +13,16 @@ if TYPE_CHECKING:
     from spindle.journal.entries import Row as Row
     from spindle.journal.journal import Journal as Journal
     from spindle.journal.notices import NoticeBoard as NoticeBoard
+    from spindle.journal.search import CallScanner as CallScanner
+    from spindle.journal.search import Scan as Scan
+    from spindle.journal.search import ScanStep as ScanStep
     from spindle.journal.states import StateQuery as StateQuery
     from spindle.journal.states import StateRecord as StateRecord
     from spindle.journal.states import StateStore as StateStore
+    from spindle.journal.summaries import CallPage as CallPage
+    from spindle.journal.summaries import CallQuery as CallQuery
+    from spindle.journal.summaries import CallSummary as CallSummary
+    from spindle.journal.summaries import SummaryRow as SummaryRow
     from spindle.tools.identity import idempotency_key as idempotency_key
 else:
     __getattr__, __dir__ = open_door(__name__)

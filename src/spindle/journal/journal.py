@@ -5,7 +5,7 @@ from contextlib import suppress
 from os import PathLike
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, get_args
 
 from anyio import CancelScope
 
@@ -32,11 +32,18 @@ from spindle.journal.entries import (
 from spindle.journal.states import StateStore
 from spindle.json_types import JsonValue, is_large, is_mapping, untyped
 
-if TYPE_CHECKING:  # most programs send none
+if TYPE_CHECKING:  # most programs send no notices and search nothing
     from spindle.journal.notices import NoticeBoard
+    from spindle.journal.search import CallSearch
+    from spindle.journal.summaries import CallPage, CallQuery, CallSummary, Order, SummaryRow
+
+MAX_SCANNED: Final = 20_000
+"""How many rows a search reads by default."""
 
 Entries: TypeAlias = list[JournalEntry]
 ExistingEntries: TypeAlias = list[JournalEntry | None]
+Summaries: TypeAlias = "list[CallSummary]"
+AnyRow = TypeVar("AnyRow", "Row", "SummaryRow")
 Given = TypeVar("Given")
 Stored = TypeVar("Stored")
 
@@ -103,6 +110,7 @@ class Journal:
         # A store of one's own may lack what was added later; then the calls are only shown as interrupted.
         self._lost: LostCalls = getattr(store, "lost_calls", None) or LostCalls()
         self._can_interrupt = hasattr(store, "interrupt")
+        self._call_search: CallSearch | None = None
         self._states: StateStore | None = getattr(store, "states", None)
         self._notices: NoticeBoard | None = getattr(store, "notices", None)
 
@@ -276,6 +284,38 @@ class Journal:
         """Return every call without an outcome that was begun by a process that is gone, newest first."""
         return await self.list("interrupted", limit=None)
 
+    async def search(
+        self,
+        query: "CallQuery | None" = None,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: "Order" = "newest_first",
+        max_scanned: int = MAX_SCANNED,
+    ) -> "CallPage":
+        """Return summaries of the calls that match, without their results, from `cursor` on in the order they began.
+
+        A search ends when it has found `limit` calls or read `max_scanned` rows, and says where to continue. A search
+        that reads oldest first returns a cursor also at the end, behind which newer calls will be found.
+
+        Raises:
+            UsageError: An argument is invalid.
+            JournalError: The journal cannot be read, or its own store cannot continue a search.
+        """
+        await self._try_interrupt_lost()
+        search = self._get_search()
+        return await search.read(query, limit=limit, cursor=cursor, order=order, max_scanned=max_scanned)
+
+    async def summarize(self, idempotency_keys: Sequence[str]) -> Summaries:
+        """Return the summaries of keys, in their order; unknown keys are omitted."""
+        await self._try_interrupt_lost()
+        return await self._get_search().find(idempotency_keys)
+
+    def _get_search(self) -> "CallSearch":
+        if self._call_search is None:
+            self._call_search = backends.CallSearch(self._store, self._mark_if_lost)
+        return self._call_search
+
     async def _interrupt_lost(self) -> None:
         """Mark calls whose outcomes could not be written as interrupted, now that the store may work again."""
         keys = self._lost.take() if self._can_interrupt else ()
@@ -298,7 +338,7 @@ class Journal:
             return await spool_threads.run(_parse_rows, known)
         return _parse_rows(known)
 
-    def _mark_if_lost(self, row: Row) -> Row:
+    def _mark_if_lost(self, row: AnyRow) -> AnyRow:
         is_lost = row.state == "started" and row.idempotency_key in self._lost
         return row._replace(state="interrupted") if is_lost else row
 

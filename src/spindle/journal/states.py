@@ -37,6 +37,12 @@ class StateQuery(NamedTuple):
     limit: int | None = None
     expired_at: int | None = None
     """Only records that have expired by this time."""
+    before: str | None = None
+    """Only records that were added before the one with this id, for the next page; none if that was deleted."""
+    except_status: str | None = None
+    """Only records with another status."""
+    is_brief: bool = False
+    """Leave `data` and `sealed` empty, which may be large."""
 
 
 class StateStore(Protocol):

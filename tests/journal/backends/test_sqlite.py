@@ -154,6 +154,7 @@ async def listed_then_closed(journal: Journal) -> list[Any]:
     return list(entries)
 
 
+@pytest.mark.slow
 async def test_event_loop_runs_while_the_journal_waits_for_its_file(path: Path) -> None:
     ticks = 0
 

@@ -156,6 +156,7 @@ async def test_damaged_file_is_set_aside_and_not_replaced_by_default(path: Path,
     assert contents(path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [*HARMS, *READABLE])
 async def test_set_aside_starts_a_new_journal_and_keeps_the_damaged_one(path: Path, harm: Harm) -> None:
     harm(path)
@@ -298,6 +299,7 @@ async def kill_and_check(workers: Workers, *, rounds: int) -> int:
     return await check_all(workers)
 
 
+@pytest.mark.slow
 async def test_processes_that_share_a_journal_are_killed_and_nothing_is_lost(workers: Workers) -> None:
     assert await kill_and_check(workers, rounds=3)
 
@@ -308,6 +310,7 @@ async def test_many_processes_that_share_a_journal_are_killed_and_nothing_is_los
     assert await kill_and_check(workers, rounds=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(3))
 async def test_process_killed_while_it_creates_a_journal_leaves_one_that_opens(workers: Workers, number: int) -> None:
     workers.start(2)

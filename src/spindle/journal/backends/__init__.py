@@ -7,5 +7,8 @@ if TYPE_CHECKING:
     from spindle.journal.backends.memory import MemoryJournalStore as MemoryJournalStore
     from spindle.journal.backends.postgres import PostgresJournalStore as PostgresJournalStore
     from spindle.journal.backends.sqlite import SqliteJournalStore as SqliteJournalStore
+    from spindle.journal.backends.sqlite_search import scan_sqlite as scan_sqlite
+    from spindle.journal.backends.sqlite_search import summarize_sqlite as summarize_sqlite
+    from spindle.journal.search import CallSearch as CallSearch
 else:
     __getattr__, __dir__ = open_door(__name__)

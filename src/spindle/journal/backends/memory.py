@@ -8,6 +8,7 @@ from anyio.lowlevel import checkpoint
 
 from spindle.errors import JournalError
 from spindle.journal.backends.memory_notices import MemoryNoticeBoard
+from spindle.journal.backends.memory_search import CallOrder
 from spindle.journal.backends.memory_states import MemoryStateStore
 from spindle.journal.entries import (
     Claim,
@@ -20,6 +21,8 @@ from spindle.journal.entries import (
     can_begin,
     has_never_run,
 )
+from spindle.journal.search import Scan, ScanStep
+from spindle.journal.summaries import SummaryRow, to_summary_row
 
 
 class MemoryJournalStore:
@@ -29,6 +32,7 @@ class MemoryJournalStore:
         self._rows: dict[str, Row] = {}
         self._by_session: dict[str, dict[str, None]] = {}
         """The keys of each session, oldest first."""
+        self._order = CallOrder()
         self._lock = Lock()
         self._is_closed = False
         self.lost_calls = LostCalls()
@@ -91,6 +95,22 @@ class MemoryJournalStore:
         with self._lock:
             return list(islice(_find_matching(self._iterate(selection.session_id), selection), selection.limit))
 
+    async def scan(self, scan: Scan) -> ScanStep:
+        """Read some rows in order; return those that match."""
+        self._check_open()
+        await checkpoint()
+        with self._lock:
+            return self._order.scan(self._rows, scan)
+
+    async def summarize(self, keys: Sequence[str]) -> list[SummaryRow | None]:
+        """Look up the summary of each key."""
+        self._check_open()
+        await checkpoint()
+        with self._lock:
+            return [
+                to_summary_row(self._order.get_seq(key), self._rows[key]) if key in self._rows else None for key in keys
+            ]
+
     def mark_process_lost(self) -> None:
         """Mark every started call as interrupted, to simulate the loss of a process in tests."""
         with self._lock:
@@ -124,6 +144,7 @@ class MemoryJournalStore:
         if known is not None and known.session_id is not None:
             self._by_session[known.session_id].pop(key, None)
         self._rows[key] = row
+        self._order.append(key)
         if row.session_id is not None:
             self._by_session.setdefault(row.session_id, {})[key] = None
 

@@ -47,11 +47,15 @@ class MemoryStateStore:
         await checkpoint()
         with self._lock:
             newest_first = list(reversed(self._records.values()))
+        if query.before is not None:
+            known = (place for place, each in enumerate(newest_first) if each[:2] == (query.kind, query.before))
+            newest_first = newest_first[next(known, len(newest_first)) + 1 :]
         matching = (
-            record
+            record._replace(data="", sealed=None) if query.is_brief else record
             for record in newest_first
             if record.kind == query.kind
             and query.status in {None, record.status}
+            and query.except_status != record.status
             and query.group in {None, record.group}
             and (query.expired_at is None or (record.expires_at is not None and record.expires_at <= query.expired_at))
         )

@@ -7,6 +7,7 @@ from secrets import randbits
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.errors import JournalError
+from spindle.journal.backends import postgres_search
 from spindle.journal.backends.postgres_notices import PostgresNoticeBoard
 from spindle.journal.backends.postgres_queries import Bid, CallTable
 from spindle.journal.backends.postgres_session import GRACE_SECONDS, parse_address, translate_error
@@ -14,7 +15,9 @@ from spindle.journal.backends.postgres_states import OPERATIONS
 from spindle.journal.backends.postgres_worker import PostgresTicket, acquire_worker
 from spindle.journal.backends.shared_worker import Answer, Item, SharedWorkerHandle
 from spindle.journal.entries import Claim, LostCalls, Outcome, Row, Selection, check_endings
+from spindle.journal.search import Scan, ScanStep
 from spindle.journal.states import WorkerStateStore
+from spindle.journal.summaries import SummaryRow
 
 _lost_calls: dict[str, LostCalls] = {}
 """The lost calls of each database that this process has used, by dsn."""
@@ -89,6 +92,14 @@ class PostgresJournalStore:
     async def select(self, selection: Selection) -> list[Row]:
         """Return the matching rows, newest first."""
         return (await self._wait_for_answers(self._submit(CallTable.select, [selection])))[0]
+
+    async def scan(self, scan: Scan) -> ScanStep:
+        """Read some rows in order; return those that match."""
+        return (await self._wait_for_answers(self._submit(postgres_search.scan, [scan])))[0]
+
+    async def summarize(self, keys: Sequence[str]) -> list[SummaryRow | None]:
+        """Look up the summary of each key."""
+        return await self._wait_for_answers(self._submit(postgres_search.summarize, keys))
 
     async def _run_one(
         self, operation: Callable[[CallTable, Sequence[Item]], Awaitable[list[Answer]]], item: Item

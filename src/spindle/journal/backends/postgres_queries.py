@@ -260,8 +260,12 @@ class CallTable:
 
     async def select(self, selections: Sequence[Selection]) -> list[list[Row]]:
         """Return the matching rows of each selection, newest first."""
-        await self._mark_gone_runs([run_id for (run_id,) in await self._connection.fetch(OTHER_RUNS, self._run_id)])
+        await self.recover()
         return [await self._select(selection) for selection in selections]
+
+    async def recover(self) -> None:
+        """Mark the unfinished calls of all runs that are gone as interrupted."""
+        await self._mark_gone_runs([run_id for (run_id,) in await self._connection.fetch(OTHER_RUNS, self._run_id)])
 
     async def end_orphaned(self, bids: Sequence[Bid]) -> list[None]:
         """End calls whose callers never received their claim."""

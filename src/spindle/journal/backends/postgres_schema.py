@@ -69,6 +69,12 @@ MIGRATIONS: Sequence[Sequence[str]] = (
     ),
     # An index does not accept long text.
     ("CREATE INDEX spindle_calls_by_session ON spindle_calls (left(session_id, 200), seq)",),
+    # Pages of records of one kind, newest first.
+    ("CREATE INDEX spindle_states_by_kind ON spindle_states (kind, seq)",),
+    (
+        "CREATE INDEX spindle_calls_by_turn ON spindle_calls (left(turn_id, 200), seq)",
+        "CREATE INDEX spindle_calls_failed ON spindle_calls (seq) WHERE code IS NOT NULL",
+    ),
 )
 """The statements of each migration; a schema's version is the number of migrations applied.
 

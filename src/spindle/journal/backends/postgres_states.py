@@ -8,6 +8,7 @@ from spindle.journal.states import Key, StateOperations, StateQuery, StateRecord
 
 _NAMES = [f'"{name}"' for name in StateRecord._fields]
 _COLUMNS = ", ".join(_NAMES)
+_BRIEF = _COLUMNS.replace('"data"', "''").replace('"sealed"', "NULL")
 _PLACES = ", ".join(f"${place}" for place in range(1, len(_NAMES) + 1))
 _INSERT = f"""
     INSERT INTO spindle_states ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (kind, id) DO NOTHING RETURNING id
@@ -18,11 +19,15 @@ _REPLACE = f"""
 """  # noqa: S608
 _GET = f"SELECT {_COLUMNS} FROM spindle_states WHERE kind = $1 AND id = $2"  # noqa: S608
 _SELECT = f"""
-    SELECT {_COLUMNS} FROM spindle_states
+    FROM spindle_states
     WHERE kind = $1 AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR "group" = $3)
     AND ($5::bigint IS NULL OR expires_at <= $5)
+    AND seq < CASE WHEN $6::text IS NULL THEN {2**63 - 1}
+        ELSE (SELECT seq FROM spindle_states WHERE kind = $1 AND id = $6) END
+    AND ($7::text IS NULL OR status <> $7)
     ORDER BY seq DESC LIMIT $4::bigint
 """  # noqa: S608
+_SELECT_ALL, _SELECT_BRIEF = f"SELECT {_COLUMNS} {_SELECT}", f"SELECT {_BRIEF} {_SELECT}"
 _DELETE = "DELETE FROM spindle_states WHERE kind = $1 AND id = $2 RETURNING id"
 
 
@@ -55,12 +60,18 @@ async def get(table: CallTable, keys: Sequence[Key]) -> list[StateRecord | None]
 
 async def select(table: CallTable, queries: Sequence[StateQuery]) -> list[list[StateRecord]]:
     """Return the matching records of each query."""
-    return [[StateRecord._make(found) for found in await table.connection.fetch(_SELECT, *query)] for query in queries]
+    return [await _select(table, query) for query in queries]
 
 
 async def delete(table: CallTable, keys: Sequence[Key]) -> list[bool]:
     """Delete each record."""
     return [bool(await table.connection.fetch(_DELETE, *key)) for key in keys]
+
+
+async def _select(table: CallTable, query: StateQuery) -> list[StateRecord]:
+    *values, is_brief = query
+    found = await table.connection.fetch(_SELECT_BRIEF if is_brief else _SELECT_ALL, *values)
+    return [StateRecord._make(each) for each in found]
 
 
 async def _get(table: CallTable, kind: str, id: str) -> StateRecord | None:

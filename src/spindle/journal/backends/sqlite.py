@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from anyio import CancelScope, get_cancelled_exc_class
 
 from spindle.addresses import refuse_url
 from spindle.capabilities.withheld import OWN_FILES
 from spindle.errors import JournalError, UsageError
+from spindle.journal import backends
 from spindle.journal.backends.shared_worker import Answer, Item, SharedWorkerHandle
 from spindle.journal.backends.sqlite_database import Database, translate_error
 from spindle.journal.backends.sqlite_recovery import open_database
@@ -18,6 +19,10 @@ from spindle.journal.backends.sqlite_states import OPERATIONS
 from spindle.journal.backends.sqlite_writer import SqliteTicket, SqliteWriter, acquire_writer
 from spindle.journal.entries import Claim, FinishResult, LostCalls, OnDamage, Outcome, Row, Selection, check_endings
 from spindle.journal.states import WorkerStateStore
+
+if TYPE_CHECKING:  # loaded by the first search
+    from spindle.journal.search import Scan, ScanStep
+    from spindle.journal.summaries import SummaryRow
 
 
 class SqliteJournalStore:
@@ -87,6 +92,14 @@ class SqliteJournalStore:
     async def select(self, selection: Selection) -> list[Row]:
         """Return the matching rows, newest first."""
         return (await self._wait_for_answers(self._submit(Database.select, [selection])))[0]
+
+    async def scan(self, scan: "Scan") -> "ScanStep":
+        """Read some rows in order; return those that match."""
+        return (await self._wait_for_answers(self._submit(backends.scan_sqlite, [scan])))[0]
+
+    async def summarize(self, keys: Sequence[str]) -> "list[SummaryRow | None]":
+        """Look up the summary of each key."""
+        return await self._wait_for_answers(self._submit(backends.summarize_sqlite, keys))
 
     async def _run_one(self, operation: Callable[[Database, Sequence[Item]], list[Answer]], item: Item) -> Answer:
         [answer] = await self._wait_for_answers(self._submit(operation, [item], is_synced=True))

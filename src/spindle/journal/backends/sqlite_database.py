@@ -119,19 +119,19 @@ class Database(LockedDatabase):
             if self._connection.executemany(_FINISH, rows).rowcount == len(rows):
                 return ["ended"] * len(rows)
         except UnicodeEncodeError:
-            rows = list(map(_to_bindable, rows))  # what was ended before the failure is found as ended
+            rows = list(map(to_bindable, rows))  # what was ended before the failure is found as ended
         return [self._end(outcome.idempotency_key, row) for outcome, row in zip(outcomes, rows, strict=True)]
 
     def note(self, rows: Sequence[Row]) -> list[None]:
         """Store each row, replacing one that has never run; a row that has run, or may have, is not changed."""
         for row in rows:
-            self._connection.execute(_DELETE_UNRUN, _to_bindable([row.idempotency_key]))
-            self._connection.execute(_NOTE, _to_bindable([self._lease.run_id, *row]))
+            self._connection.execute(_DELETE_UNRUN, to_bindable([row.idempotency_key]))
+            self._connection.execute(_NOTE, to_bindable([self._lease.run_id, *row]))
         return [None] * len(rows)
 
     def interrupt(self, keys: Sequence[str]) -> list[None]:
         """Mark those calls of this run as interrupted that have no outcome."""
-        self._connection.executemany(_INTERRUPT_CALL, [_to_bindable([key, self._lease.run_id]) for key in keys])
+        self._connection.executemany(_INTERRUPT_CALL, [to_bindable([key, self._lease.run_id]) for key in keys])
         return [None] * len(keys)
 
     def find(self, keys: Sequence[str]) -> list[Row | None]:
@@ -180,7 +180,7 @@ class Database(LockedDatabase):
         return None
 
     def _row(self, key: str) -> Row | None:
-        found = self._connection.execute(_FIND, _to_bindable([key])).fetchone()
+        found = self._connection.execute(_FIND, to_bindable([key])).fetchone()
         if found is None:
             return None
         run_id, *values = found
@@ -215,18 +215,19 @@ class Database(LockedDatabase):
         where = f"WHERE {' AND '.join(terms)}" if terms else ""
         query = f"SELECT {_COLUMNS} FROM calls {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - constant text only
         limit = -1 if selection.limit is None else selection.limit
-        return [_to_row(found) for found in self._connection.execute(query, _to_bindable([*values, limit]))]
+        return [_to_row(found) for found in self._connection.execute(query, to_bindable([*values, limit]))]
 
     def _to_row_values(self, row: Row) -> list[SqlValue]:
-        return _to_bindable([self._lease.run_id, *row[: len(STARTED_FIELDS)]])
+        return to_bindable([self._lease.run_id, *row[: len(STARTED_FIELDS)]])
 
 
-def _to_bindable(values: Iterable[SqlValue]) -> list[SqlValue]:
+def to_bindable(values: Iterable[SqlValue]) -> list[SqlValue]:
     """Convert values to types that SQLite accepts; text with lone surrogates is stored as bytes."""
-    return [_text(value) if isinstance(value, str) and not value.isascii() else value for value in values]
+    return [store_text(value) if isinstance(value, str) and not value.isascii() else value for value in values]
 
 
-def _text(value: str) -> str | bytes:
+def store_text(value: str) -> str | bytes:
+    """Return a text as SQLite accepts it: with lone surrogates as bytes."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -15,6 +15,8 @@ BUSY_SECONDS = 5.0
 
 MIGRATIONS: Sequence[Sequence[str]] = (
     (
+        # Large columns last: to read what stands behind one, SQLite reads all of its pages. Older files have `args`
+        # before `started_at`, and `error` and `result` before `result_chars`; statements name their columns.
         """
         CREATE TABLE calls (
             seq INTEGER PRIMARY KEY,
@@ -27,17 +29,17 @@ MIGRATIONS: Sequence[Sequence[str]] = (
             session_id TEXT,
             turn_id TEXT,
             fingerprint TEXT,
-            args TEXT NOT NULL,
             started_at INTEGER NOT NULL,
             attempts INTEGER NOT NULL,
             ended_at INTEGER,
             code TEXT,
-            error TEXT,
-            result TEXT,
             result_chars INTEGER,
             cost_usd REAL,
             trusted INTEGER,
-            artifact_id TEXT
+            artifact_id TEXT,
+            args TEXT NOT NULL,
+            error TEXT,
+            result TEXT
         )
         """,
         "CREATE INDEX calls_unfinished ON calls (seq) WHERE ended_at IS NULL",
@@ -66,6 +68,12 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         'CREATE INDEX states_by_group ON states (kind, "group", seq)',
     ),
     ("CREATE INDEX calls_by_session ON calls (session_id, seq)",),
+    # Pages of records of one kind, newest first.
+    ("CREATE INDEX states_by_kind ON states (kind, seq)",),
+    (
+        "CREATE INDEX calls_by_turn ON calls (turn_id, seq)",
+        "CREATE INDEX calls_failed ON calls (seq) WHERE code IS NOT NULL",
+    ),
 )
 """The statements of each migration; a file's version is the number of migrations applied."""
 

@@ -7,18 +7,21 @@ from spindle.journal.backends.sqlite_database import Database
 from spindle.journal.states import Key, StateOperations, StateQuery, StateRecord
 
 _COLUMNS = ", ".join(f'"{name}"' for name in StateRecord._fields)
+_BRIEF = _COLUMNS.replace('"data"', "''").replace('"sealed"', "NULL")
 _PLACES = ", ".join("?" * len(StateRecord._fields))
 _INSERT = f"INSERT INTO states ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (kind, id) DO NOTHING"  # noqa: S608
 _REPLACE = f"""
     UPDATE states SET ({_COLUMNS}) = ({_PLACES}) WHERE kind = ? AND id = ? AND version = ?
 """  # noqa: S608
 _GET = f"SELECT {_COLUMNS} FROM states WHERE kind = ? AND id = ?"  # noqa: S608
-_SELECT = f"""
-    SELECT {_COLUMNS} FROM states
-    WHERE kind = :kind AND (:status IS NULL OR status = :status) AND (:group IS NULL OR "group" = :group)
-    AND (:expired_at IS NULL OR expires_at <= :expired_at)
-    ORDER BY seq DESC LIMIT :limit
-"""  # noqa: S608
+_CONDITIONS = {
+    "status": "status = :status",
+    "group": '"group" = :group',
+    "expired_at": "expires_at <= :expired_at",
+    "before": "seq < (SELECT seq FROM states WHERE kind = :kind AND id = :before)",
+    "except_status": "status <> :except_status",
+}
+"""Of the fields of a query that are not `None`; an index serves a condition only if it is alone in its place."""
 _DELETE = "DELETE FROM states WHERE kind = ? AND id = ?"
 
 
@@ -65,7 +68,10 @@ def _get(database: Database, kind: str, id: str) -> StateRecord | None:
 
 def _select(database: Database, query: StateQuery) -> list[StateRecord]:
     values = {**query._asdict(), "limit": -1 if query.limit is None else query.limit}
-    return [StateRecord._make(found) for found in database.connection.execute(_SELECT, values)]
+    wanted = "".join(f" AND {text}" for name, text in _CONDITIONS.items() if values[name] is not None)
+    columns = _BRIEF if query.is_brief else _COLUMNS
+    select = f"SELECT {columns} FROM states WHERE kind = :kind{wanted} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
+    return [StateRecord._make(found) for found in database.connection.execute(select, values)]
 
 
 OPERATIONS = StateOperations(insert, replace, get, select, delete)
