@@ -99,6 +99,7 @@ def test_find_similar_is_bounded() -> None:
     assert find_similar("ab", (f"option{i}" for i in range(10**9))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "short"), [(1, ["ab", "cat", "date", "go", "ls"]), (3, [])])
 def test_among_many_names_the_same_are_suggested_as_by_comparing_all(count: int, short: list[str]) -> None:
     words = ["account", "branch", "commit", "file", "issue", "label", "order", "release", "ticket", "user"]

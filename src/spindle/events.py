@@ -247,7 +247,8 @@ class Events:
         if not any(each() is redactor for each in self._redactors):
             self._redactors = (*(each for each in self._redactors if each() is not None), ref(redactor))
 
-    def _redact(self, payload: Any) -> Any:
+    def redact(self, payload: Any) -> Any:
+        """Return a payload with the secrets masked that observers must not see."""
         for redactor in [each() for each in self._redactors]:
             payload = payload if redactor is None else redactor.redact_value(payload)
         return payload
@@ -332,7 +333,7 @@ class Events:
         answers: list[Awaitable[object]] = []
         observers = self._observers.get(name, ())
         if observers and self._redactors:
-            payload = self._redact(payload)
+            payload = self.redact(payload)
         for observer in observers:
             try:
                 answer = observer(payload)
@@ -377,7 +378,7 @@ class Events:
         if self.has_observer("warning"):
             self.notify("warning", Warned(message=message, source=source, error=error))
         else:
-            message, error = self._redact((message, error))
+            message, error = self.redact((message, error))
             _log.warning("%s", message, exc_info=error if isinstance(error, BaseException) else None)
 
     def _observer_failed(self, name: str, error: BaseException) -> None:

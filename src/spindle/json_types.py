@@ -188,6 +188,8 @@ def is_large(value: object) -> bool:
     """Return whether a JSON value has thousands of parts or very long texts; stops as soon as that is known."""
     if value.__class__ is list and _is_small(cast("list[object]", value)):
         return False
+    if value.__class__ is dict and _is_small(cast("dict[object, object]", value).values()):
+        return False
     parts, chars, waiting = 0, 0, [value]
     while waiting:
         each = waiting.pop()
@@ -204,8 +206,8 @@ def is_large(value: object) -> bool:
     return False
 
 
-def _is_small(items: list[object]) -> bool:
-    """Return whether a list holds only a few short texts and numbers, which most lists do."""
+def _is_small(items: Collection[object]) -> bool:
+    """Return whether a list or the values of an object are only a few short texts and numbers, which most are."""
     if len(items) > _FEW_ITEMS:
         return False
     for each in items:

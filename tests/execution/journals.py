@@ -1,12 +1,13 @@
 """Journals whose writing can be watched, held up and made to fail."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import anyio
 
 from spindle import Journal
 from spindle.errors import JournalError
-from spindle.journal import Claim, MemoryJournalStore, Outcome, Row
+from spindle.journal import Claim, JournalEntry, MemoryJournalStore, Outcome, Row
 
 
 class WatchedStore(MemoryJournalStore):
@@ -54,3 +55,8 @@ class WatchedStore(MemoryJournalStore):
     def _fail(self, step: str) -> None:
         if step in self.fails_on:
             raise JournalError(f"failed on request in {step}") if step != "begin" else OSError("failed on request")
+
+
+def get_content(entry: JournalEntry) -> dict[str, Any]:
+    """Return the recorded result of a call without what was recorded of its way through the batch."""
+    return {name: value for name, value in (entry.result or {}).items() if name not in {"timing", "waits", "events"}}

@@ -1,8 +1,13 @@
-"""The ticket of an approval of which only the id is known, as `spindle approvals` finds it."""
+"""The tickets of a journal, as a server and `spindle approvals` find them."""
 
 from spindle import Journal
 from spindle.execution.ticket_settings import TicketSettings
-from spindle.execution.tickets import open_office
+from spindle.execution.tickets import TicketOffice, open_office
+
+
+def open_tickets(journal: Journal, state_key: str) -> TicketOffice | None:
+    """Return the ticket office of a journal."""
+    return open_office(TicketSettings(journal, state_key, ttl_seconds=60, policy=None))
 
 
 async def sign_ticket(journal: Journal, state_key: str, approval_id: str) -> str | None:

@@ -117,6 +117,7 @@ async def kill_and_check(killer: Killer, tmp_path: Path, *, kills: int) -> Count
     return seen
 
 
+@pytest.mark.slow
 async def test_killed_at_several_instants_no_answer_is_lost_and_nothing_is_done_twice(
     killer: Killer, tmp_path: Path
 ) -> None:

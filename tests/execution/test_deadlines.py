@@ -150,6 +150,7 @@ def test_a_call_waits_for_a_person_until_its_batch_ends_and_for_code_until_its_o
     assert simulated(main) == pytest.approx(seconds)
 
 
+@pytest.mark.slow
 async def test_a_sync_handler_past_its_deadline_is_left_behind_and_counted() -> None:
     stuck = Stuck()
     executor = Executor(ToolRegistry([stuck.tool(timeout_seconds=SOON), giving("fine")]))
@@ -167,6 +168,7 @@ async def test_a_sync_handler_past_its_deadline_is_left_behind_and_counted() -> 
     assert stuck.was_cancelled == [True]
 
 
+@pytest.mark.slow
 async def test_a_thread_that_is_left_behind_gives_its_place_back() -> None:
     stuck, ran = Stuck(), threading.Event()
 
@@ -223,6 +225,7 @@ async def test_a_handler_knows_its_deadline_and_how_long_it_has() -> None:
     assert begun + 19.9 <= batch_deadline <= ended + 20.1  # computed from the clock of the event loop
 
 
+@pytest.mark.slow
 async def test_an_async_handler_is_cancelled_and_may_clean_up() -> None:
     cleaned: list[str] = []
 
@@ -261,6 +264,7 @@ async def _give_an_error(_args: Any, _ctx: Any, _meta: Any) -> Any:
         return Err("denied", "while leaving")
 
 
+@pytest.mark.slow
 async def test_an_exception_raised_during_cancellation_is_reported_as_the_timeout() -> None:
     codes: dict[tuple[str, str], tuple[str, str, str]] = {}
 
@@ -283,6 +287,7 @@ async def test_an_exception_raised_during_cancellation_is_reported_as_the_timeou
     assert codes == {(handler.__name__, limit): ("timed_out", "timed_out", "fine") for handler, limit in cases}
 
 
+@pytest.mark.slow
 async def test_a_result_returned_at_the_deadline_is_used() -> None:
     async def save(_args: Any, _ctx: Any, _meta: Any) -> str:
         try:

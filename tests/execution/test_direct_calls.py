@@ -215,6 +215,7 @@ async def test_deadline_of_the_executor_holds_for_a_tool_without_one() -> None:
         await in_a_callback(lambda ctx: hang.executor(ctx)({}), timeout_seconds=0.05)
 
 
+@pytest.mark.slow
 @everywhere
 async def test_handler_that_swallows_its_cancellation_does_not_hold_its_caller(place: Place) -> None:
     release = anyio.Event()
@@ -240,6 +241,7 @@ async def test_sync_handler_runs_in_a_thread(place: Place) -> None:
     assert await place(lambda ctx: where.executor(ctx)({})) != threading.get_ident()
 
 
+@pytest.mark.slow
 @everywhere
 async def test_process_isolation_holds(place: Place) -> None:
     @tool(isolation="process")

@@ -121,6 +121,16 @@ async def test_calls_of_one_batch_do_not_know_each_others_results() -> None:
     assert [call.tainted for call in replayed.calls] == [False, False]
 
 
+async def test_calls_of_one_batch_stay_apart_although_the_clock_is_set_back() -> None:
+    entries = await record([("fetch_page", {}), ("send_mail", {"to": "x@y.example"})], flow=FlowPolicy())
+    early = [
+        replace(entry, ended_at=entry.started_at - timedelta(milliseconds=3 if entry.tool == "fetch_page" else 2))
+        for entry in entries
+    ]
+
+    assert [call.tainted for call in replay_flow(early, TOOLS, FlowPolicy()).calls] == [False, False]
+
+
 async def test_tools_that_always_ask_are_asked_before_and_now() -> None:
     entries = await record([("wire_money", {"amount": 3})], flow=FlowPolicy())
     replayed = replay_flow(entries, TOOLS, FlowPolicy())

@@ -265,6 +265,7 @@ async def hanging(_key: str, _ctx: Any) -> Any:
     await anyio.sleep_forever()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reconcile", [raising, hanging, _async("sent"), _async(True)])
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_a_failing_reconcile_is_reported_and_delays_no_other_call(

@@ -10,7 +10,7 @@ from spindle.execution import Retries
 from spindle.journal import JournalEntry, idempotency_key
 from spindle.tools import checksum
 from tests.execution.calling import call, counting, err, execute, execute_one, giving, hearing, make, ok, raising
-from tests.execution.journals import WatchedStore
+from tests.execution.journals import WatchedStore, get_content
 from tests.journal.conftest import Place, place
 
 pytestmark = pytest.mark.anyio
@@ -76,7 +76,7 @@ async def test_an_entry_shows_the_outcome_of_its_call(place: Place) -> None:
 
     assert (entry.session_id, entry.turn_id, entry.tool, entry.args) == ("s1", "t1", "answer", {"q": 1})
     assert (entry.attempts, entry.cost_usd, entry.trusted, entry.result_chars) == (1, 0.25, True, 4)
-    assert entry.result == {"value": "fünf", "structured": {"n": 5}, "cost_usd": 0.25}
+    assert get_content(entry) == {"value": "fünf", "structured": {"n": 5}, "cost_usd": 0.25}
     assert (entry.fingerprint, entry.checksum) == (tool.fingerprint, checksum("answer", {"q": 1}))
     assert entry.ended_at is not None
     assert before <= entry.started_at <= entry.ended_at <= datetime.now(UTC) + timedelta(milliseconds=1)
@@ -103,7 +103,7 @@ async def test_a_tool_that_repeats_a_secret_field_does_not_write_it_down() -> No
     outcome = await execute_one(tool, {"password": "correct horse"}, journal=journal)
 
     assert ok(outcome).value == "correct horse is right"
-    assert (await entry_of(journal)).result == {"value": "*** is right", "structured": {"was": ["***"]}}
+    assert get_content(await entry_of(journal)) == {"value": "*** is right", "structured": {"was": ["***"]}}
 
 
 async def test_secret_fields_are_never_written(place: Place) -> None:
@@ -214,7 +214,7 @@ async def test_a_call_that_an_interceptor_holds_is_not_started_and_what_it_answe
         await execute([giving("plain")], [call("give")], journal=journal, interceptors=[change])
         entry = await entry_of(journal)
 
-    assert (seen, entry.state, entry.result) == ([], "finished", {"value": "changed"})
+    assert (seen, entry.state, get_content(entry)) == ([], "finished", {"value": "changed"})
 
 
 async def test_a_dry_run_leaves_no_trace_and_a_cached_answer_no_second_one(place: Place) -> None:
@@ -262,8 +262,8 @@ async def test_a_result_that_is_not_json_is_written_as_text_and_costs_no_sibling
         await execute(tools, [call("odd"), call("even", {}, "c2")], ctx=ctx, journal=journal)
         odd, even = await entry_of(journal), await entry_of(journal, "c2")
 
-    assert (odd.state, odd.result) == ("finished", {"value": "text"})
-    assert (even.state, even.result) == ("finished", {"value": "fine", "structured": [1]})
+    assert (odd.state, get_content(odd)) == ("finished", {"value": "text"})
+    assert (even.state, get_content(even)) == ("finished", {"value": "fine", "structured": [1]})
     assert [each.source for each in warnings] == ["journal"]
 
 
@@ -274,7 +274,10 @@ async def test_a_cut_result_is_written_as_it_is_shown_with_the_place_of_the_whol
         entry = await entry_of(journal)
 
     shown = ok(outcome).value
-    assert (entry.result, entry.result_chars) == ({"value": shown, "is_json": False, "is_partial": True}, len(shown))
+    assert (get_content(entry), entry.result_chars) == (
+        {"value": shown, "is_json": False, "is_partial": True},
+        len(shown),
+    )
     assert entry.artifact_id is not None
     reader = await spool.read(entry.artifact_id)
     assert reader is not None

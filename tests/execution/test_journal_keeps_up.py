@@ -189,6 +189,7 @@ async def test_answers_that_are_being_written_when_the_caller_leaves_are_written
     assert await states_of(store.journal) == {"c1": ("finished", None, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.one_loop  # waits for the deadlines
 async def test_a_call_that_took_too_long_is_finished_as_such(place: Place) -> None:
     async def hang(_args: Any, _ctx: Any, _meta: Any) -> None:
@@ -224,6 +225,7 @@ async def test_a_call_with_an_answer_of_its_own_code_keeps_it() -> None:
     assert await states_of(store.journal) == {"c1": ("finished", "cancelled", 1)}
 
 
+@pytest.mark.slow
 async def test_a_result_is_given_at_its_deadline_while_the_disk_still_writes_it_down() -> None:
     store = WatchedStore()
     warnings: list[Any] = []

@@ -99,6 +99,7 @@ def test_every_text_has_a_kind_and_can_be_shown_as_it(text: str) -> None:
     assert len(preview(text * 3, 50, kind=detect_kind(text * 3))) <= 50
 
 
+@pytest.mark.slow
 @given(values, st.integers(40, 600))
 @settings(max_examples=examples(300), deadline=None)
 @example([0] * 100, 40)

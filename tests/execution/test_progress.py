@@ -102,6 +102,7 @@ async def test_an_observer_that_fails_harms_no_call() -> None:
     assert [warned.source for warned in warnings] == ["observer", "observer"]
 
 
+@pytest.mark.slow
 async def test_an_abandoned_handler_emits_no_more_progress() -> None:
     release, ended = threading.Event(), threading.Event()
     ctx, reported = listening()

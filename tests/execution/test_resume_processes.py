@@ -126,6 +126,7 @@ async def test_of_racing_answers_of_processes_one_has_its_effect(
         assert amount is not None or None in refusals  # it was denied
 
 
+@pytest.mark.slow
 async def test_a_process_killed_while_it_runs_an_approved_call_leaves_it_interrupted(
     shared: str, effects: Path, start: Callable[[], Answerer]
 ) -> None:

@@ -151,6 +151,7 @@ async def test_whatever_a_reader_of_returned_media_raises_every_outcome_is_writt
     assert [each.state for each in await store.journal.list()] == ["finished"] * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_shielded", [False, True])
 async def test_a_reader_of_returned_media_that_hangs_holds_its_call_until_the_deadline(is_shielded: bool) -> None:
     store, release, (ctx, warnings) = WatchedStore(), anyio.Event(), hearing()
@@ -219,6 +220,7 @@ async def test_a_spool_that_is_in_time_keeps_the_full_text() -> None:
     assert await artifact.as_text() == LONG
 
 
+@pytest.mark.slow
 async def test_a_result_that_is_spooled_in_time_is_shown_as_such_beside_one_that_is_late() -> None:
     class SecondIsSlow(SlowSpool):
         async def write(self, id: str, content: Any, **facts: Any) -> Any:
@@ -246,6 +248,7 @@ class SlowNotes(WatchedStore):
         await super().note(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"timeout_seconds": SOON}, {"batch_timeout_seconds": SOON}])
 async def test_refused_calls_do_not_wait_for_the_journal_longer_than_calls_that_run(settings: dict[str, Any]) -> None:
     store, (ctx, warnings) = SlowNotes(), hearing()
@@ -327,6 +330,7 @@ async def test_a_caller_that_leaves_does_not_wait_for_the_spool() -> None:
         spool.may_write.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tool_execution_end", "tool_progress"])
 async def test_a_result_that_was_there_in_time_is_given_while_an_observer_still_hangs(name: str) -> None:
     release, ctx = anyio.Event(), ToolContext("s1")

@@ -108,6 +108,7 @@ async def test_reading_a_returned_artifact_counts_towards_the_calls_time() -> No
     assert (err(late).code, ok(fine).value) == ("timed_out", "fine")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_grace")
 @pytest.mark.parametrize("how", ["shields", "swallows"])
 @pytest.mark.parametrize("count", [1, 3])
@@ -186,6 +187,7 @@ async def test_a_caller_that_only_makes_calls_that_never_wait_can_be_cancelled()
     assert made < 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 64])
 async def test_calls_that_never_wait_leave_time_for_other_tasks(concurrency: int) -> None:
     running, most, ticks = 0, 0, 0
@@ -310,6 +312,7 @@ async def _leave_timer(waits: bool) -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("settings", [{}, {"concurrency": 1}, {"journal": Journal.memory()}])
@@ -540,6 +543,7 @@ class IsFalse(Exception):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RaisesOnAnyAttribute, RaisesOnTraceback, IsFalse])
 @pytest.mark.parametrize("isolation", ["async", "thread", pytest.param("process", marks=pytest.mark.one_loop)])
 async def test_an_unusual_exception_is_a_failure_like_any_other(kind: type[Exception], isolation: str) -> None:
@@ -579,6 +583,7 @@ def exit_program(reason: str) -> None:
     raise SystemExit(reason)
 
 
+@pytest.mark.slow
 @pytest.mark.one_loop
 @pytest.mark.parametrize("kind", [RaisesEverywhere, RaisesWhenPickled, RaisesWhenUnpickled])
 @pytest.mark.parametrize("expose", [False, True])

@@ -272,6 +272,7 @@ async def test_secrets_are_sealed_until_the_answer_and_then_gone(tmp_path: Path)
         assert database.execute("SELECT sealed FROM states").fetchall() == [(None,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chars", [20, 20_000], ids=["short", "long"])
 async def test_the_sealed_arguments_of_an_answered_call_are_not_left_in_the_file(tmp_path: Path, chars: int) -> None:
     tool, _ = paying(secret_fields=["password"])

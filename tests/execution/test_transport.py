@@ -87,6 +87,7 @@ async def test_a_sync_tool_runs_beside_the_event_loop(make_local: MakeTransport)
     assert answers == [Ok("beside")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [ValueError("x"), SystemExit(1), KeyboardInterrupt(), RecursionError(), BaseException()]
 )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Annotated, Literal
 
+import pytest
 from pydantic import BaseModel, Field
 
 from spindle.errors import InvalidToolError
@@ -130,6 +131,7 @@ sys.stdout.buffer.write(registry.definitions_json(ToolFilter(allowed_plugins={"p
 """
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_in_every_process_and_with_every_hash_seed() -> None:
     def written(seed: str) -> bytes:
         env = {**os.environ, "PYTHONHASHSEED": seed}

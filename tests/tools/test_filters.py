@@ -3,7 +3,7 @@ import pickle
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -377,7 +377,8 @@ def test_a_resource_is_allowed_by_its_uri_and_its_server(filter: ToolFilter | No
 PATTERNS = st.none() | st.lists(st.text("ab*", max_size=4), max_size=4)
 
 
-@given(PATTERNS, PATTERNS, st.text("ab", max_size=5))
+@example(["*"], ["**"], "")
+@given(PATTERNS, PATTERNS, st.text("ab*", max_size=5))
 def test_what_two_filters_allow_together_is_what_both_allow(
     some: list[str] | None, others: list[str] | None, name: str
 ) -> None:

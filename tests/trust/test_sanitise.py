@@ -204,6 +204,7 @@ def seconds_for(text: str) -> float:
     return time.process_time() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["<", "<|", "<|a", "[", "\n", "\n \n  ", "\r", " ", "<|im_start|>", "＜｜im_start｜＞", "ﬆ<s>",

@@ -4,6 +4,7 @@ import re
 import sys
 import unicodedata
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ MIXED = st.text(
 )
 
 
+@pytest.mark.slow
 def test_every_control_and_format_that_is_not_drawn_is_known() -> None:
     known = re.compile(f"[{INVISIBLE}]")
     missed = [
@@ -32,6 +34,7 @@ def test_every_control_and_format_that_is_not_drawn_is_known() -> None:
     assert missed == ["0x9", "0xa", "0xd"]
 
 
+@pytest.mark.slow
 def test_nothing_that_is_drawn_is_taken_for_invisible() -> None:
     known = re.compile(f"[{INVISIBLE}]")
     drawn = {

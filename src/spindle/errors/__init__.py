@@ -43,6 +43,11 @@ SpindleError
 │   ├── UnknownServerError                no MCP server has that name
 │   ├── UnknownFeatureError               no MCP server offers that prompt or resource here
 │   ├── InvalidOpenApiError               an OpenAPI description cannot be used
+│   ├── InvalidRequestError               a request to the API of the server has an invalid value
+│   │   ├── PageLoginError                    its sender is not logged in
+│   │   ├── RequestForbiddenError             it lacks a role, or the token of its page
+│   │   ├── UnknownItemError                  it names something that does not exist
+│   │   └── RequestConflictError              it cannot be carried out any more
 │   └── MissingExtraError                 a feature requires a package that is not installed
 ├── CallError                         the model must act; becomes an Err
 │   ├── InvalidToolArgsError              arguments do not match the schema
@@ -202,6 +207,7 @@ from spindle.errors.usage import InvalidMessageError as InvalidMessageError
 from spindle.errors.usage import InvalidOpenApiError as InvalidOpenApiError
 from spindle.errors.usage import InvalidRecordError as InvalidRecordError
 from spindle.errors.usage import InvalidReducerError as InvalidReducerError
+from spindle.errors.usage import InvalidRequestError as InvalidRequestError
 from spindle.errors.usage import InvalidRetrievableError as InvalidRetrievableError
 from spindle.errors.usage import InvalidServerSpecError as InvalidServerSpecError
 from spindle.errors.usage import InvalidStashError as InvalidStashError
@@ -215,12 +221,16 @@ from spindle.errors.usage import InvalidTurnRunnerConfigError as InvalidTurnRunn
 from spindle.errors.usage import MissingExtraError as MissingExtraError
 from spindle.errors.usage import NameClashError as NameClashError
 from spindle.errors.usage import NotASpoolReaderError as NotASpoolReaderError
+from spindle.errors.usage import PageLoginError as PageLoginError
 from spindle.errors.usage import ReducerAlreadyRegisteredError as ReducerAlreadyRegisteredError
+from spindle.errors.usage import RequestConflictError as RequestConflictError
+from spindle.errors.usage import RequestForbiddenError as RequestForbiddenError
 from spindle.errors.usage import ToolAlreadyRegisteredError as ToolAlreadyRegisteredError
 from spindle.errors.usage import TooManyToolsError as TooManyToolsError
 from spindle.errors.usage import UnknownEventError as UnknownEventError
 from spindle.errors.usage import UnknownFeatureError as UnknownFeatureError
 from spindle.errors.usage import UnknownGateError as UnknownGateError
+from spindle.errors.usage import UnknownItemError as UnknownItemError
 from spindle.errors.usage import UnknownServerError as UnknownServerError
 from spindle.errors.usage import UnknownToolError as UnknownToolError
 from spindle.errors.usage import UnsupportedMediaError as UnsupportedMediaError

@@ -349,6 +349,41 @@ class InvalidOpenApiError(UsageError):
     code = "E_INVALID_OPENAPI"
 
 
+class InvalidRequestError(UsageError):
+    """A request to the API of the server has an invalid value, or cannot be answered."""
+
+    code = "E_INVALID_REQUEST"
+    status = 400
+
+
+class PageLoginError(InvalidRequestError):
+    """A request to the API of the server comes from a sender that is not logged in."""
+
+    code = "E_PAGE_LOGIN"
+    status = 401
+
+
+class RequestForbiddenError(InvalidRequestError):
+    """A request to the API of the server lacks a role, or the token of its page."""
+
+    code = "E_REQUEST_FORBIDDEN"
+    status = 403
+
+
+class UnknownItemError(InvalidRequestError):
+    """A request to the API of the server names something that does not exist."""
+
+    code = "E_UNKNOWN_ITEM"
+    status = 404
+
+
+class RequestConflictError(InvalidRequestError):
+    """A request to the API of the server cannot be carried out any more, such as an approval that was answered."""
+
+    code = "E_REQUEST_CONFLICT"
+    status = 409
+
+
 class MissingExtraError(UsageError):
     """A feature requires a package that is not installed."""
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from spindle.execution.approval_text import ApprovalText as ApprovalText
     from spindle.execution.approval_text import render_approval as render_approval
     from spindle.execution.budget import Budget as Budget
+    from spindle.execution.call_timing import CallEvent as CallEvent
+    from spindle.execution.call_timing import CallSpan as CallSpan
+    from spindle.execution.call_timing import CallTiming as CallTiming
     from spindle.execution.executor import Executor as Executor
     from spindle.execution.flow_explanation import ExplainedValue as ExplainedValue
     from spindle.execution.flow_explanation import FlowExplanation as FlowExplanation
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from spindle.execution.flow_replay import FlowSource as FlowSource
     from spindle.execution.flow_replay import ReplayedCall as ReplayedCall
     from spindle.execution.flow_replay import replay_flow as replay_flow
+    from spindle.execution.flow_session import FlowStep as FlowStep
+    from spindle.execution.flow_session import SessionTrace as SessionTrace
+    from spindle.execution.flow_session import trace_session as trace_session
     from spindle.execution.local_transport import LocalTransport as LocalTransport
     from spindle.execution.local_transport import ProcessTransport as ProcessTransport
     from spindle.execution.options import ExecutorOptions as ExecutorOptions
@@ -27,7 +33,10 @@ if TYPE_CHECKING:
     from spindle.execution.settings import Retries as Retries
     from spindle.execution.state_key import StateKey as StateKey
     from spindle.execution.ticket_requests import list_approvals as list_approvals
+    from spindle.execution.ticket_settings import TicketSettings as TicketSettings
     from spindle.execution.tickets import Approval as Approval
+    from spindle.execution.tickets import TicketOffice as TicketOffice
+    from spindle.execution.tickets import open_office as open_office
     from spindle.execution.transport import CancelSignal as CancelSignal
     from spindle.execution.transport import Request as Request
     from spindle.execution.transport import Transport as Transport

@@ -18,7 +18,8 @@ from spindle.errors import InvalidToolArgsError, NotCanonicalError
 from spindle.events import Events
 from spindle.execution.call_state import AdmittedCall, RefusedCall, compute_identity
 from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import HandlerResult, redact_err, to_err
+from spindle.execution.failures import redact_err, to_err
+from spindle.execution.results import HandlerResult
 from spindle.json_types import JsonObject
 from spindle.text import MASK, shorten, to_encodable, to_printable
 from spindle.tools.arguments import build_redactor, copy_arguments, copy_plain, mask_arguments, read_arguments
@@ -316,7 +317,7 @@ async def run_tool_checks(state: AdmittedCall) -> Err | None:
             raise ending from None
         if isinstance(error, InvalidToolArgsError):
             return to_err(error, tool=tool.name, secrets=build_redactor(state.arguments, tool.secret_fields))
-        state.ctx.events.warn(f"a check of {tool.name!r} raised {type(error).__name__}", source="checks", error=error)
+        state.warn(f"a check of {tool.name!r} raised {type(error).__name__}", source="checks", error=error)
         return _build_check_failure(tool.name, error)
     return None
 

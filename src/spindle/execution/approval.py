@@ -1,5 +1,6 @@
 """Approval of calls by a person, and the dry-run preview that shows a call without running it."""
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from spindle.calls import Err, Ok
 from spindle.errors import UnshowableRequestError
 from spindle.execution.call_state import AdmittedCall
 from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import HandlerResult, build_invalid_result, to_err
+from spindle.execution.failures import to_err
+from spindle.execution.results import HandlerResult, build_invalid_result
 from spindle.json_types import JsonObject, JsonValue, is_list_or_tuple, is_mapping
 from spindle.tools.arguments import build_redactor, copy_masked, mask_arguments
 from spindle.tools.context import ToolContext
@@ -87,7 +89,7 @@ class Approvals(Protocol):
     def spool(self) -> "Spool | None":
         """Where results are kept."""
 
-    def stop_clock(self, state: AdmittedCall) -> AbstractContextManager[None]:
+    def stop_clock(self, state: AdmittedCall, /) -> AbstractContextManager[None]:
         """Stop the clock of a call while it waits for a person."""
         ...
 
@@ -98,9 +100,24 @@ async def request_approval(state: AdmittedCall, approve: Approve | None) -> Hand
     return None if refused is None else HandlerResult(refused)
 
 
-def approve_always(_: ApprovalRequest) -> bool:
-    """Approve every call: for one that a person has approved before."""
-    return True
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierApproval:
+    """Approves every call: for one that a person has approved before."""
+
+    asked_at: int
+    """In microseconds since 1970, as in its ticket."""
+    answered_at: int
+    by: str | None = None
+
+    def __call__(self, _: ApprovalRequest) -> bool:
+        """Approve."""
+        return True
+
+    def record(self, state: AdmittedCall) -> None:
+        """Keep with the call when a person was asked and answered, before this batch began."""
+        now = time.time()
+        for said, at, text in (("asked", self.asked_at, ""), ("approved", self.answered_at, _name_person(self.by))):
+            record_event(state, "approval", text, said, seconds_ago=now - at / 1e6)
 
 
 def build_approval_needed(tool: str, *, ticket: str | None = None) -> Err:
@@ -124,6 +141,7 @@ async def ask(state: AdmittedCall, approve: Approve) -> Asked:
     try:
         args = state.ctx.redact_value(copy_masked(state.value, tool.secret_fields))
         request = build_request(state, args)
+        record_event(state, "approval", "; ".join(request.reasons), "asked")
         said: Any = approve(request)
         answer: object = await said if is_awaitable(said) else said
     except UnshowableRequestError as error:
@@ -132,13 +150,26 @@ async def ask(state: AdmittedCall, approve: Approve) -> Asked:
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
-        state.ctx.events.warn(f"the approval callback of {tool.name!r} failed", source="approve", error=error)
+        state.warn(f"the approval callback of {tool.name!r} failed", source="approve", error=error)
         text = f"The tool {tool.name!r} was not approved: the approval request failed. It was not run."
         return Asked(Err("denied", text, cause=error, by="spindle"), is_answered=False)
     if isinstance(answer, ApprovalAnswer):
         refused = None if answer.approved is True else build_denied(tool.name, answer.reason)
-        return Asked(refused, answer.by if isinstance(answer.by, str) else None)
-    return Asked(None if answer is True else build_denied(tool.name, answer))
+        asked = Asked(refused, answer.by if isinstance(answer.by, str) else None)
+    else:
+        asked = Asked(None if answer is True else build_denied(tool.name, answer))
+    record_event(state, "approval", _name_person(asked.by), "approved" if asked.refused is None else "denied")
+    return asked
+
+
+def record_event(state: AdmittedCall, kind: str, text: str, detail: str, *, seconds_ago: float = 0.0) -> None:
+    """Keep an event with the outcome of a call in the journal, if there is one."""
+    if state.trace is not None:
+        state.trace.record(kind, text, detail, seconds_ago=seconds_ago)
+
+
+def _name_person(by: str | None) -> str:
+    return "" if by is None else f"by {by}"
 
 
 def build_request(state: AdmittedCall, args: JsonValue) -> ApprovalRequest:

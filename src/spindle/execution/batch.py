@@ -21,8 +21,10 @@ from spindle.concurrency import (
 from spindle.execution.admission import AdmissionContext
 from spindle.execution.budget import Budget
 from spindle.execution.call_state import AdmittedCall, CallState, Slots
+from spindle.execution.call_trace import find_clock
 from spindle.execution.cancellation import GRACE_SECONDS, build_timeout, find_traces, get_task, is_pause_due, pause
-from spindle.execution.results import HandlerResult, to_err, without_cost
+from spindle.execution.failures import to_err
+from spindle.execution.results import HandlerResult, without_cost
 from spindle.execution.settings import Engine
 from spindle.tools.context import ToolContext, ToolRunner
 from spindle.tools.filters import ToolFilter
@@ -30,6 +32,7 @@ from spindle.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from spindle.execution.approval import Approve
+    from spindle.execution.call_trace import WaitKind
     from spindle.execution.interceptors import BatchObserver
     from spindle.execution.journaling import BatchJournal
 
@@ -52,6 +55,7 @@ class Batch(AdmissionContext):
         "observers",
         "slots",
         "spool",
+        "trace",
         "watch",
     )
 
@@ -88,6 +92,8 @@ class Batch(AdmissionContext):
         self.spool = spool
         self.approve = approve
         self.journal = journal
+        self.clock = find_clock(self.caller) if journal and self.caller else self.clock
+        self.trace = journal and journal.trace(self.clock, self.deadline, calls=calls, is_asyncio=bool(self.caller))
         self.observers = observers
         self.slots = slots
         self.watch: Callable[[float], None] | None = None
@@ -106,9 +112,11 @@ class Batch(AdmissionContext):
                 self.watch(deadline)
 
     @contextmanager
-    def stop_clock(self, state: AdmittedCall, *, seconds: float = math.inf) -> Generator[None]:
+    def stop_clock(
+        self, state: AdmittedCall, kind: "WaitKind" = "approval", *, seconds: float = math.inf
+    ) -> Generator[None]:
         """Stop the clock of a call, for some seconds, while it waits for a person or for others; not of the batch."""
-        now = self.clock()
+        began = now = self.clock()
         left = state.deadline - now
         self.set_deadline(state, now, min(now + left + seconds, self.deadline))
         try:
@@ -116,6 +124,9 @@ class Batch(AdmissionContext):
         finally:
             now = self.clock()
             self.set_deadline(state, now, min(now + left, self.deadline))
+            if state.trace is not None:
+                names = state.lock_request.resources if kind == "locks" and state.lock_request is not None else ()
+                state.trace.wait(kind, began, now, names)
 
     def add(self, state: AdmittedCall) -> bool:
         """Add a call to the batch; return `False` if it is finished or shares the result of an equal call."""

@@ -40,7 +40,7 @@ class ResultCache:
             args = state.checksum if policy.key is None else policy.key(state.value)
             hash(args)
         except Exception as error:  # noqa: BLE001  the result is then not cached
-            ctx.events.warn(f"the cache key callback of {state.call.name!r} failed", source="cache", error=error)
+            state.warn(f"the cache key callback of {state.call.name!r} failed", source="cache", error=error)
             return None
         return (state.entry.definition, policy.scope, scopes[policy.scope], filter, args)
 

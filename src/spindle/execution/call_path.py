@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import anyio
 
 from spindle.calls import CallOutcome, Err, Ok
-from spindle.capabilities.declare import CallScope
-from spindle.capabilities.resolve import NO_BACKENDS, close_handles, open_handles
+from spindle.capabilities.resolve import NO_BACKENDS
 from spindle.execution import optional
 from spindle.execution.admission import run_tool_checks
-from spindle.execution.approval_step import request_if_needed
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, HeldSlot, held_slot
 from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
+from spindle.execution.failures import redact_err, to_err
+from spindle.execution.grants import open_capabilities, request_if_needed
 from spindle.execution.interceptors import notify_observer
 from spindle.execution.outcomes import run_with_events, run_with_progress
-from spindle.execution.results import HandlerResult, normalize_off_loop, redact_err, redact_off_loop, to_err
+from spindle.execution.results import HandlerResult, normalize_off_loop, redact_off_loop
 from spindle.execution.settings import Engine
 from spindle.tools.arguments import build_redactor
 
@@ -42,13 +42,19 @@ def queue_outcome(engine: Engine, run: Run, _: Needs) -> Run:
         return run
 
     async def run_and_queue(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        if (trace := state.trace) is not None:
+            trace.began = batch.clock()
         handled = await run(state, batch)
+        if trace is not None:
+            trace.answered = batch.clock()
         if batch.journal is not None:
             if isinstance(handled.result, Ok) and handled.result.media:
                 # The result is complete: the deadline only ends the reading.
                 now = batch.clock()
                 batch.set_deadline(state, now, min(state.deadline, now + optional.KEEP_SECONDS))
                 await batch.journal.keep_media(state)
+                if trace is not None:
+                    trace.wait("media", now, batch.clock())
             batch.journal.queue_outcome(state)
         return handled
 
@@ -185,9 +191,12 @@ def write_intent(engine: Engine, run: Run, _: Needs) -> Run:
         return run
 
     async def run_journaled(state: AdmittedCall, batch: Batch, journal: "BatchJournal") -> HandlerResult:
+        began = batch.clock()
         answer = await journal.admit(
             state, waiting=partial(batch.stop_clock, state), timeout_seconds=engine.get_timeout(state)
         )
+        if state.trace is not None:
+            state.trace.wait("journal", began, batch.clock())
         return await run(state, batch) if answer is None else answer
 
     def choose(state: AdmittedCall, batch: Batch) -> Answer:
@@ -214,39 +223,6 @@ def redact(engine: Engine, run: Run, _: Needs) -> Run:
     return run_redacted
 
 
-def open_capabilities(engine: Engine, run: Run, needs: Needs) -> Run:
-    """Open the capability handles that the tool declared, and close them."""
-    if "capabilities" not in needs:
-        return run
-
-    async def run_with_handles(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        tool, ctx = state.entry.tool, state.ctx
-        scope = CallScope(
-            tool=tool.name,
-            session_id=ctx.session_id,
-            turn_id=ctx.turn_id,
-            toolset=tool.toolset,
-            spool=batch.spool,
-            events=ctx.events,
-            attachments=tuple(batch.attachments),
-            redactor=engine.redactor,
-        )
-        try:
-            opened = open_handles(tool.capabilities, engine.backends, scope)
-        except Exception as error:  # noqa: BLE001  a backend that raises rejects the call
-            text = f"The tool {tool.name!r} cannot be used now: its capabilities could not be opened."
-            return HandlerResult(Err("not_available", text, cause=error, by="spindle"))
-        ctx.grant(opened)
-        if tool.capabilities.secrets is not None:
-            ctx.events.redact_with(engine.redactor)
-        try:
-            return await run(state, batch)
-        finally:
-            await close_handles(opened)
-
-    return run_with_handles
-
-
 def preview_dry_run(engine: Engine, run: Run, needs: Needs) -> Run:  # noqa: ARG001
     """Answer a dry run with a preview."""
     if "dry_run" not in needs:
@@ -264,11 +240,11 @@ def take_slot(engine: Engine, run: Run, _: Needs) -> Run:  # noqa: ARG001
     async def run_in_slot(state: AdmittedCall, batch: Batch) -> HandlerResult:
         slots = batch.slots
         if state.lock_request is not None and not state.lock_request.is_ready:
-            with batch.stop_clock(state):
+            with batch.stop_clock(state, "locks"):
                 await state.lock_request.wait_ready()
         slot = slots.hold_nowait()
         if slot is None:
-            with batch.stop_clock(state):
+            with batch.stop_clock(state, "slot"):
                 await slots.acquire()
             slot = HeldSlot(slots)
             if state.deadline <= batch.clock():
@@ -309,9 +285,11 @@ def retry(engine: Engine, run: Run, needs: Needs) -> Run:
             if state.attempts > retries.times or not handled.is_retryable:
                 return handled
             wait = retries.wait_seconds(state.attempts)
-            if batch.clock() + wait >= state.deadline:
+            if (now := batch.clock()) + wait >= state.deadline:
                 return handled  # no time for another attempt, and this error is more useful than a timeout
             await anyio.sleep(wait)
+            if state.trace is not None:
+                state.trace.wait("retry", now, batch.clock())
             # The previous attempt may have changed its arguments; build them again.
             state.value = state.runnable.schema.copying_validator()(state.arguments)
 
@@ -373,9 +351,11 @@ def _build_attempt(engine: Engine) -> Run:
     """Build the innermost step: the handler on the event loop, in a thread, in a process, or through a transport."""
     transport = engine.transport
 
-    async def attempt(state: AdmittedCall, batch: Batch) -> HandlerResult:  # noqa: ARG001
-        tool, runnable = state.entry.tool, state.runnable
+    async def attempt(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        tool, runnable, trace = state.entry.tool, state.runnable, state.trace
         state.attempts += 1
+        if trace is not None and trace.started < 0:
+            trace.started = batch.clock()
         try:
             if transport is not None and optional.accepts(transport, tool):
                 return await optional.execute_remotely(transport, state)
@@ -389,6 +369,9 @@ def _build_attempt(engine: Engine) -> Run:
                 await reraise(ending)
             secrets = build_redactor(state.arguments, tool.secret_fields)
             return HandlerResult(to_err(error, tool=tool.name, expose=tool.expose_errors, secrets=secrets))
+        finally:
+            if trace is not None:
+                trace.ended = batch.clock()
         if type(value) is str and value.isascii():
             handled = HandlerResult(Ok(value, trusted=tool.trusted, label=tool.output))  # as `normalize` does it
         else:

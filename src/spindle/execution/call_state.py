@@ -23,6 +23,7 @@ from spindle.tools.identity import checksum, idempotency_key
 from spindle.tools.invocation import Runnable
 
 if TYPE_CHECKING:
+    from spindle.execution.call_trace import CallTrace
     from spindle.execution.resource_locks import LockRequest
     from spindle.journal.entries import JournalEntry
     from spindle.trust.labels import Label
@@ -178,6 +179,8 @@ class _CallState(Generic[EntryT, ArgumentsT]):
     """The redacted arguments of a call whose arguments could not be read."""
     is_closed: bool = field(default=False, init=False)
     """Whether the result is given: what an abandoned handler does later changes nothing."""
+    trace: "CallTrace | None" = field(default=None, init=False)
+    """What the journal keeps of its way through the batch; `None` without a journal."""
     journal_state: JournalState | None = field(default=None, init=False)
     """`None` without a journal, and until the journal was asked about the call."""
 
@@ -289,6 +292,12 @@ class AdmittedCall(_CallState[Entry, JsonObject]):
     """How much of its time was used before it ran, while its intent was written."""
     is_answered: bool = field(default=False, init=False)
     """Whether its result is complete: interceptors have seen it, secrets are redacted."""
+
+    def warn(self, message: str, *, source: str, error: BaseException | None = None) -> None:
+        """Report a problem of the call that does not stop it: to the observers, and to the journal with its outcome."""
+        self.ctx.events.warn(message, source=source, error=error)
+        if self.trace is not None:
+            self.trace.record("warning", message if error is None else f"{message} ({type(error).__name__})")
 
     def get_whole_result(self) -> "Ok | Err | None":
         """Return all that the handler returned; `None` if that cannot be read."""

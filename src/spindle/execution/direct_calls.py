@@ -25,7 +25,8 @@ from spindle.execution.admission import CHECKS, AdmissionContext, build_call_con
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall
 from spindle.execution.cancellation import external_cancellation, reraise
-from spindle.execution.results import HandlerResult, normalize, normalize_off_loop, to_err
+from spindle.execution.failures import to_err
+from spindle.execution.results import HandlerResult, normalize, normalize_off_loop
 from spindle.execution.settings import Engine
 from spindle.text import new_id, shorten
 from spindle.tools.arguments import build_redactor
@@ -95,6 +96,22 @@ def _check(entry: Entry, admission: AdmissionContext) -> None:
             raise kind(refused.error, tool=name)
 
 
+def record_times(engine: Engine, run: Run, _: "Needs") -> Run:
+    """Record when the call began and ended, for the journal."""
+    if not engine.has_journal:
+        return run
+
+    async def run_and_record(state: AdmittedCall, batch: Batch) -> HandlerResult:
+        if state.trace is None:
+            return await run(state, batch)
+        state.trace.began = batch.clock()
+        handled = await run(state, batch)
+        state.trace.answered = batch.clock()
+        return handled
+
+    return run_and_record
+
+
 def check_directly(engine: Engine, run: Run, needs: "Needs") -> Run:  # noqa: ARG001
     """Run the tool's own checks; what they raise is raised unchanged."""
     if "checks" not in needs:
@@ -126,6 +143,7 @@ def keep_inner_result(engine: Engine, run: Run, _: "Needs") -> Run:
 
 
 LAYERS: "tuple[Layer, ...]" = (
+    record_times,
     call_path.notify_observers,
     call_path.store_result,
     call_path.intercept,
@@ -150,8 +168,10 @@ def _build_attempt(engine: Engine) -> Run:
     transport = engine.transport
 
     async def attempt(state: AdmittedCall, batch: Batch) -> HandlerResult:
-        runnable = state.runnable
+        runnable, trace = state.runnable, state.trace
         state.attempts += 1
+        if trace is not None:
+            trace.started = batch.clock()
         try:
             if transport is not None:
                 value: object = await optional.execute_remotely(transport, state)
@@ -163,6 +183,9 @@ def _build_attempt(engine: Engine) -> Run:
                 value = await engine.local.run(state)
         except BaseException as error:  # noqa: BLE001  every exception of a tool becomes its result
             return await _keep_exception(state, error)
+        finally:
+            if trace is not None:
+                trace.ended = batch.clock()
         if isinstance(state, DirectCall):
             state.returned, state.has_returned = value, True
         return await _summarize(value, state, is_recorded=batch.journal is not None)

@@ -28,6 +28,7 @@ from spindle.execution.direct_calls import admit_direct, build_direct_path, get_
 from spindle.execution.interceptors import CallObserver, Interceptor, finish_observers, split_observers, start_observers
 from spindle.execution.outcomes import (
     collect_outcomes,
+    follow_calls,
     get_finish_time,
     keep_flow,
     record_cancelled,
@@ -226,6 +227,7 @@ class Executor:
             await self._engine.flow.prepare(context, self._registry)
         batch = self._build_batch(len(given), context, filter, attachments)
         states = [admit(call, batch) for call in given]
+        follow_calls(states, batch.trace)
         waiting = [state for state in states if isinstance(state, AdmittedCall) and batch.add(state)]
         try:
             if self._engine.flow is not None:
@@ -277,9 +279,9 @@ class Executor:
         def admit_one(call: Call, context: ToolContext) -> CallState:
             return admit(call, self._build_batch(1, context, filter, attachments))
 
-        async def run_approved(call: Call, context: ToolContext) -> CallOutcome:
+        async def run_approved(call: Call, context: ToolContext, approve: "Approve") -> CallOutcome:
             other = copy(self)
-            other._approve, other._handlers_executor = optional.approve_always, self
+            other._approve, other._handlers_executor = approve, self
             return (await other.execute_parallel([call], ctx or context, filter, attachments))[0]
 
         engine, own = self._engine, None if ctx is None else to_tool_context(ctx)
@@ -301,6 +303,7 @@ class Executor:
             await self._engine.flow.prepare(context, self._registry)
         batch = self._build_batch(1, context, runner.filter, runner.attachments)
         state = admit_direct(tool, args, batch)
+        follow_calls([state], batch.trace)
         try:
             if self._engine.flow is not None:
                 await self._engine.flow.judge([state], context)
@@ -352,16 +355,17 @@ class Executor:
         if not all(isinstance(state, AdmittedCall) for state in states):
             await optional.suggest_names(states, batch)
         batch.share_results()
+        began = batch.clock()
         if self._reducers is not None:
-            for state in states:
-                if isinstance(state, AdmittedCall):
-                    optional.reduce_result(state, self._reducers)
+            optional.reduce_results(states, self._reducers)
         new = states if batch.journal is None else [state for state in states if not state.is_from_record]
-        if not all_fit(new, batch.budget):
+        is_fitted = not all_fit(new, batch.budget)
+        if is_fitted:
             warn = partial(batch.context.events.warn, source="spool")
             fit = optional.BudgetFit(new, batch.budget, self._engine.redactor.redact)
-            end = get_finish_time(states, batch)
-            await fit.run_in_time(batch.spool, caller=batch.caller, deadline=end, warn=warn)
+            await fit.run_in_time(batch.spool, batch.caller, deadline=get_finish_time(states, batch), warn=warn)
+        if batch.trace is not None and (is_fitted or self._reducers is not None):
+            batch.trace.fitting = began, batch.clock()
         if batch.journal is not None:
             await write_outcomes(batch.journal, states, batch, deadline=get_finish_time(states, batch))
 

@@ -59,7 +59,7 @@ class BudgetFit:
         self._fitted: set[CallState] = set()
         self._is_late = False
 
-    async def run_in_time(self, spool: Spool | None, *, caller: Any, deadline: float, warn: Warn) -> None:
+    async def run_in_time(self, spool: Spool | None, caller: Any, *, deadline: float, warn: Warn) -> None:
         """Fit the results into the budget; what is not spooled at the deadline is spooled in the background."""
         fitting = start_background(partial(self._run, spool), caller=caller, name="spindle-spool")
         if fitting is None:
@@ -267,7 +267,7 @@ class _Spooler:
             return await _build_artifact(state, result, reader, can_read=self.can_read)
         except BaseException as error:  # noqa: BLE001  a full disk must not lose the truncated result
             await _reraise_external(error)
-            ctx.events.warn(f"the full result of {state.call.name!r} could not be spooled", source="spool", error=error)
+            state.warn(f"the full result of {state.call.name!r} could not be spooled", source="spool", error=error)
             return None
 
 
@@ -297,9 +297,7 @@ async def _build_artifact(state: AdmittedCall, result: Ok, reader: SpoolReader, 
     except BaseException as error:  # noqa: BLE001  a custom class may raise anything
         await _reraise_external(error)
         name = getattr(chosen, "__name__", "artifact_constructor")
-        state.ctx.events.warn(
-            f"the result of {state.call.name!r} is not valid for {name}", source="artifact", error=error
-        )
+        state.warn(f"the result of {state.call.name!r} is not valid for {name}", source="artifact", error=error)
         return Artifact(reader)
     return artifact
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from spindle.errors import UsageError
 from spindle.execution.flow_history import RecordedDecision
-from spindle.execution.flow_replay import FlowSource, KnownTools, Timeline, was_asked
+from spindle.execution.flow_replay import FlowSource, KnownTools, Timeline, is_asked_about
 from spindle.journal.entries import JournalEntry
 from spindle.text import to_line
 from spindle.tools.registry import ToolRegistry
@@ -14,6 +14,7 @@ from spindle.trust.flow.ledger import FlowLedger, to_text
 from spindle.trust.flow.policy import FlowCall, FlowPolicy
 from spindle.trust.flow.roles import HasFlow, Leaf, Ref, Setting, ToolFlow
 from spindle.trust.flow.said import Moment
+from spindle.trust.flow.sources import Source
 
 Origin: TypeAlias = Literal["user", "directory", "trusted", "made", "named", "default", "foreign", "nowhere"]
 """Where a value comes from: the user's words, the operator's directory, a trusted result, a record that this session
@@ -33,6 +34,10 @@ class ExplainedValue:
     origin: Origin
     detail: str
     """The origin in words, such as `only in result c3 of fetch_page (third-party-public)`."""
+    call_id: str | None = None
+    """The call in whose result the value stands, if it comes from one."""
+    source: int | None = None
+    """The number of that result among the sources of the session."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,18 +74,27 @@ def explain_flow(
     """
     known = KnownTools(tools)
     found = [entry for entry in entries if entry.session_id == call.session_id]
-    timeline = Timeline(found, known, as_recorded=True)
-    for entry in timeline:
+    timeline = Timeline(known, as_recorded=True)
+    timeline.add(found)
+    for entry, facts in timeline.advance():
         if entry.idempotency_key == call.idempotency_key:
-            return _explain(entry, timeline, policy)
-    raise UsageError(
+            return explain_entry(entry, facts, timeline, policy)
+    raise build_unjudged_error(call)
+
+
+def build_unjudged_error(call: JournalEntry) -> UsageError:
+    """Build the error for a call that no policy could have judged, such as one with invalid arguments."""
+    return UsageError(
         f"The call {call.tool_call_id!r} is not among the recorded calls of its session that can be judged.",
         field="call",
     )
 
 
-def _explain(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> FlowExplanation:
-    tool, facts = timeline.tools.get(entry.tool), RecordedDecision.read(entry)
+def explain_entry(
+    entry: JournalEntry, facts: RecordedDecision, timeline: Timeline, policy: FlowPolicy
+) -> FlowExplanation:
+    """Explain the decision on a call that a timeline has just come to."""
+    tool = timeline.tools.get(entry.tool)
     [decision] = policy.judge([FlowCall(tool=tool, args=entry.args)], timeline.ledger)
     leaves = tool.get_leaves(entry.args)[:_MAX_VALUES]
     return FlowExplanation(
@@ -88,17 +102,18 @@ def _explain(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> Flo
         is_known=entry.tool in timeline.tools,
         is_judged=facts.is_judged,
         was_tainted=facts.tainted,
-        was_asked=was_asked(entry),
+        was_asked=is_asked_about(entry, facts),
         reasons=facts.reasons,
         sources=tuple(timeline.sources),
-        values=tuple(_explain_value(leaf, tool, timeline.ledger, policy) for leaf in leaves),
+        values=tuple(_explain_value(leaf, tool, timeline, policy) for leaf in leaves),
         would_ask=decision.needs_approval or timeline.tools.is_always_asked(entry.tool),
         reasons_now=decision.reasons,
     )
 
 
-def _explain_value(leaf: Leaf, tool: ToolFlow, ledger: FlowLedger, policy: FlowPolicy) -> ExplainedValue:
-    origin, detail = _find_origin(leaf, tool, ledger, policy)
+def _explain_value(leaf: Leaf, tool: ToolFlow, timeline: Timeline, policy: FlowPolicy) -> ExplainedValue:
+    origin, detail, source = _find_origin(leaf, tool, timeline.ledger, policy)
+    call_id = None if source is None else source.call_id or None
     return ExplainedValue(
         path=leaf.name,
         role=tool.get_role(leaf).to_json(),
@@ -106,30 +121,35 @@ def _explain_value(leaf: Leaf, tool: ToolFlow, ledger: FlowLedger, policy: FlowP
         value=to_text(leaf.value),
         origin=origin,
         detail=detail,
+        call_id=call_id,
+        source=None if call_id is None else timeline.numbers.get(call_id),
     )
 
 
-def _find_origin(leaf: Leaf, tool: ToolFlow, ledger: FlowLedger, policy: FlowPolicy) -> tuple[Origin, str]:
+def _find_origin(
+    leaf: Leaf, tool: ToolFlow, ledger: FlowLedger, policy: FlowPolicy
+) -> tuple[Origin, str, Source | None]:
     text, role = to_text(leaf.value), tool.get_role(leaf)
     vouched = ledger.find_vouched(text)
     if vouched is not None:
-        return ("user", "the user's words") if vouched.kind == "user" else ("trusted", f"trusted {vouched}")
+        is_said = vouched.kind == "user"
+        return ("user", "the user's words", None) if is_said else ("trusted", f"trusted {vouched}", vouched)
     if isinstance(role, Setting) and _is_said(leaf, ledger):
-        return "user", "the user's words, in another form"
+        return "user", "the user's words, in another form", None
     if isinstance(role, Ref):
         if ledger.has_made(role.kind, text):
-            return "made", f"a {role.kind} that this session made"
+            return "made", f"a {role.kind} that this session made", None
         named = ledger.find_named(role.kind, text)
         if named is not None:
-            return "named", f"the {role.kind} that the user named {to_line(named)!r}"
+            return "named", f"the {role.kind} that the user named {to_line(named)!r}", None
     if _is_in_directory(text, role.kind if isinstance(role, Ref) else role.name, policy):
-        return "directory", "the operator's directory"
+        return "directory", "the operator's directory", None
     if len(leaf.path) == 1 and tool.defaults.get(leaf.path[0]) == leaf.value:
-        return "default", "the default of the tool"
+        return "default", "the default of the tool", None
     foreign = ledger.find_foreign(text)
     if foreign is not None:
-        return "foreign", f"only in {foreign} ({foreign.label})"
-    return "nowhere", "neither in the user's words nor in a result"
+        return "foreign", f"only in {foreign} ({foreign.label})", foreign
+    return "nowhere", "neither in the user's words nor in a result", None
 
 
 def _is_said(leaf: Leaf, ledger: FlowLedger) -> bool:

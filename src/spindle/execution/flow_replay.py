@@ -4,13 +4,16 @@ The batches are found by the times of calls, so that a call which waited may be 
 Secret arguments are masked in the journal, and count as values of unknown origin.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from heapq import heappop, heappush
 from typing import Final, Literal, TypeAlias
 
-from spindle.execution.flow_history import RecordedDecision, add_outcome, add_words, brings_content, get_entry_label
+from spindle.execution.flow_history import RecordedDecision, add_outcome, brings_content, get_entry_label
 from spindle.journal.entries import JournalEntry
+from spindle.journal.summaries import CallSummary
 from spindle.json_types import is_array, is_object
 from spindle.tools.declaration import Tool
 from spindle.tools.registry import ToolRegistry
@@ -87,8 +90,9 @@ def replay_flow(
         sessions.setdefault(entry.session_id, []).append(entry)
     replayed: list[ReplayedCall] = []
     for session in sessions.values():
-        timeline = Timeline(session, known)
-        replayed.extend(_judge(entry, timeline, policy) for entry in timeline)
+        timeline = Timeline(known)
+        timeline.add(session)
+        replayed.extend(_judge(entry, facts, timeline, policy) for entry, facts in timeline.advance())
     return FlowReplay(calls=tuple(replayed))
 
 
@@ -120,11 +124,15 @@ class KnownTools:
 class FlowSource:
     """Something that entered a session: words of the user, or the result of a call."""
 
+    number: int = 0
+    """Its place among the sources of the session, from 0."""
     at: datetime
     label: Label
     text: str
     call_id: str = ""
     """Empty for the user's words, and for what the journal does not have."""
+    key: str | None = None
+    """The idempotency key of the call whose result it is."""
     tool: str = ""
     taints: bool = False
     """Whether it is what tainted the session first."""
@@ -133,41 +141,75 @@ class FlowSource:
 
 
 class Timeline:
-    """The recorded calls of one session, in order; its ledger knows what each call could know."""
+    """The recorded calls of one session, in order; its ledger knows what each call could know.
 
-    def __init__(self, entries: Sequence[JournalEntry], tools: KnownTools, *, as_recorded: bool = False) -> None:
+    Long sessions are added in pages, oldest first, and only the newest `max_sources` sources are kept: thousands of
+    entries at once keep the garbage collector busy for long enough to be noticed by every other task.
+    """
+
+    def __init__(self, tools: KnownTools, *, as_recorded: bool = False, max_sources: int | None = None) -> None:
         self.ledger = FlowLedger()
-        self.sources: list[FlowSource] = []
+        self.sources: deque[FlowSource] = deque(maxlen=max_sources)
+        self.source_count = 0
+        self.labels: dict[str, Label] = {}
+        """Of what each call brought, by idempotency key."""
+        self.numbers: dict[str, int] = {}
+        """Of the newest source of each call id; calls of several turns may share an id."""
         self.tools = tools
         self._as_recorded = as_recorded
         """Whether results keep the labels they were recorded with, or have those that their tools declare now."""
-        self._entries = sorted(entries, key=_get_start)
-        self._ended = sorted((entry for entry in entries if entry.state != "started"), key=_get_end)
-        self._words = _collect_words(self._entries)
+        self._waiting: deque[tuple[JournalEntry, RecordedDecision]] = deque()
+        """Calls that were added and not come to."""
+        self._ending: list[tuple[datetime, int, JournalEntry]] = []
+        """A heap of calls that have ended after the current one began, or that began together with it."""
+        self._added = 0
+        self._words: dict[tuple[str, str], list[str]] = {}
+        """What the user said by turn; it stands in one call of a batch, and counts for the others too."""
+        self._heard: set[str] = set()
         self._was_tainted = False
+        self._has_taint = False
+        """Whether one of the sources has tainted the session."""
 
-    def __iter__(self) -> Iterator[JournalEntry]:
-        """Yield each call that was judged, or could be, when the ledger has what came before it."""
-        position = 0
-        for entry in self._entries:
+    def add(self, entries: Iterable[JournalEntry]) -> int:
+        """Add calls, in any order, none of which began before one that was added earlier; return how many."""
+        added = [(entry, RecordedDecision.read(entry)) for entry in sorted(entries, key=get_order)]
+        for entry, facts in added:
+            if facts.said:
+                self._words.setdefault(_get_turn(entry), []).extend(facts.said)
+        self._waiting.extend(added)
+        return len(added)
+
+    def advance(self, *, keep: int = 0) -> Iterator[tuple[JournalEntry, RecordedDecision]]:
+        """Yield each call that was judged, or could be, when the ledger has what came before it.
+
+        The last `keep` calls wait for the next page, which may have the user's words for them.
+        """
+        while len(self._waiting) > keep:
+            entry, facts = self._waiting.popleft()
             start = _get_start(entry)
-            while position < len(self._ended) and _get_end(self._ended[position]) <= start:
-                if self._ended[position] is not entry:
-                    self._add_outcome(self._ended[position])
-                position += 1
+            while self._ending and self._ending[0][0] <= start and _get_start(self._ending[0][2]) < start:
+                self._add_outcome(heappop(self._ending)[2])
             self._add_words(entry, start)
-            facts = RecordedDecision.read(entry)
             if facts.tainted and not self._was_tainted and not self.ledger.is_tainted:
                 self.ledger.taint()
                 self._note(FlowSource(at=start, label=self.ledger.label, text="", is_outside=True))
-            if facts.is_judged or entry.attempts or entry.code is None:
-                yield entry
+            if facts.is_judged or entry.attempts or entry.code is None or is_asked_about(entry, facts):
+                yield entry, facts
+            if entry.state != "started":
+                self._added += 1
+                heappush(self._ending, (_get_end(entry), self._added, entry))
+
+    def finish(self) -> None:
+        """Add the outcomes of the calls that had not ended when the last call began."""
+        while self._ending:
+            self._add_outcome(heappop(self._ending)[2])
 
     def _add_words(self, entry: JournalEntry, at: datetime) -> None:
         for text in self._words.pop(_get_turn(entry), ()):
-            self.sources.append(FlowSource(at=at, label="trusted", text=text))
-            for _ in add_words(self.ledger, (text,)):
-                pass
+            self._note(FlowSource(at=at, label="trusted", text=text))
+            if text not in self._heard:
+                self._heard.add(text)
+                self.ledger.add_user_text(text)
 
     def _add_outcome(self, entry: JournalEntry) -> None:
         tool, recorded = self.tools.get(entry.tool), get_entry_label(entry)
@@ -178,27 +220,44 @@ class Timeline:
         if brings_content(entry):
             self._was_tainted |= recorded in _THIRD_PARTY
             text = str((entry.result or {}).get("value") or "") if entry.code is None else entry.error or ""
+            self.labels[entry.idempotency_key] = label
+            if entry.tool_call_id:
+                self.numbers[entry.tool_call_id] = self.source_count
             self._note(
-                FlowSource(at=_get_end(entry), label=label, text=text, call_id=entry.tool_call_id, tool=entry.tool)
+                FlowSource(
+                    at=_get_end(entry),
+                    label=label,
+                    text=text,
+                    call_id=entry.tool_call_id,
+                    key=entry.idempotency_key,
+                    tool=entry.tool,
+                )
             )
 
     def _note(self, source: FlowSource) -> None:
-        taints = source.label in _THIRD_PARTY and not any(each.taints for each in self.sources)
-        self.sources.append(replace(source, taints=taints))
+        taints = source.label in _THIRD_PARTY and not self._has_taint
+        self._has_taint |= taints
+        self.sources.append(replace(source, number=self.source_count, taints=taints))
+        self.source_count += 1
 
 
 def was_asked(entry: JournalEntry) -> bool:
     """Return whether a person had to approve a recorded call."""
-    return RecordedDecision.read(entry).asked or entry.code == "needs_approval"
+    return is_asked_about(entry, RecordedDecision.read(entry))
 
 
-def _judge(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> ReplayedCall:
+def is_asked_about(entry: JournalEntry, facts: RecordedDecision) -> bool:
+    """Return whether a person had to approve a recorded call, by what is recorded of its decision."""
+    return facts.asked or entry.code == "needs_approval"
+
+
+def _judge(entry: JournalEntry, facts: RecordedDecision, timeline: Timeline, policy: FlowPolicy) -> ReplayedCall:
     tool, ledger = timeline.tools.get(entry.tool), timeline.ledger
     [decision] = policy.judge([FlowCall(tool=tool, args=entry.args, call_id=entry.tool_call_id)], ledger)
     return ReplayedCall(
         entry=entry,
-        was_asked=was_asked(entry),
-        was_reasons=RecordedDecision.read(entry).reasons,
+        was_asked=is_asked_about(entry, facts),
+        was_reasons=facts.reasons,
         would_ask=decision.needs_approval or timeline.tools.is_always_asked(entry.tool),
         reasons=decision.reasons,
         tainted=ledger.is_tainted,
@@ -206,25 +265,25 @@ def _judge(entry: JournalEntry, timeline: Timeline, policy: FlowPolicy) -> Repla
     )
 
 
-def _collect_words(entries: Iterable[JournalEntry]) -> dict[tuple[str, str], list[str]]:
-    """Return what the user said by turn; it stands in one call of a batch, and counts for the others too."""
-    words: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        words.setdefault(_get_turn(entry), []).extend(RecordedDecision.read(entry).said)
-    return words
-
-
 def _get_turn(entry: JournalEntry) -> tuple[str, str]:
     return ("call", entry.idempotency_key) if entry.turn_id is None else ("turn", entry.turn_id)
 
 
-def _get_start(entry: JournalEntry) -> datetime:
-    # A call that never ran is recorded with a start slightly after its end.
-    return entry.started_at if entry.ended_at is None else min(entry.started_at, entry.ended_at)
+def get_order(entry: JournalEntry | CallSummary) -> tuple[datetime, datetime]:
+    """Return by what the calls of a session are sorted: when each began, and ended."""
+    return _get_start(entry), _get_end(entry)
 
 
-def _get_end(entry: JournalEntry) -> datetime:
-    return entry.ended_at or entry.started_at
+def _get_start(entry: JournalEntry | CallSummary) -> datetime:
+    # The calls of a batch that ran have one start; one that never ran is recorded with a start slightly after its end.
+    if entry.ended_at is None or entry.attempts:
+        return entry.started_at
+    return min(entry.started_at, entry.ended_at)
+
+
+def _get_end(entry: JournalEntry | CallSummary) -> datetime:
+    # It is recorded before the start if the clock was set back meanwhile.
+    return entry.started_at if entry.ended_at is None else max(entry.ended_at, _get_start(entry))
 
 
 def _get_media_label(entry: JournalEntry) -> Label:

@@ -48,11 +48,11 @@ async def run_interceptors(
         ending = external_cancellation(error)
         if ending is not None:
             raise ending from None
-        state.ctx.events.warn(f"an interceptor of {state.call.name!r} failed", source="interceptor", error=error)
+        state.warn(f"an interceptor of {state.call.name!r} failed", source="interceptor", error=error)
         return HandlerResult(_build_refusal(state, error))
     if not isinstance(outcome, CallOutcome) or not isinstance(untyped(outcome.result), (Ok, Err)):
         kind = type(untyped(outcome)).__name__
-        state.ctx.events.warn(
+        state.warn(
             f"an interceptor of {state.call.name!r} returned {kind}, expected a CallOutcome", source="interceptor"
         )
         return HandlerResult(_build_refusal(state, None))
@@ -81,7 +81,7 @@ class _InnerCall:
             )
         else:
             message = f"an interceptor of {self._state.call.name!r} called next() again; the call was not run again"
-            self._state.ctx.events.warn(message, source="interceptor")
+            self._state.warn(message, source="interceptor")
         return self._outcome
 
 

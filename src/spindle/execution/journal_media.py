@@ -3,11 +3,12 @@
 A restored result notes the media whose content could not be kept.
 """
 
+import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import anyio
 
@@ -19,7 +20,7 @@ from spindle.errors import SpoolError
 from spindle.execution.approval import redact_reasons
 from spindle.execution.call_state import AdmittedCall, CallState, JournalState, RefusedCall
 from spindle.execution.cancellation import external_cancellation, reraise
-from spindle.execution.results import is_suspended
+from spindle.execution.failures import is_suspended
 from spindle.journal.entries import FinishedCall, JournalEntry
 from spindle.json_types import JsonObject, JsonValue, is_array, is_large, is_object
 from spindle.media.labels import safe_filename, safe_mime_type
@@ -197,13 +198,19 @@ def _format_description(description: Mapping[str, JsonValue]) -> str:
     return f"{description.get('kind') or 'media'} {name!r}, {kind}, {size}"
 
 
-Clock: TypeAlias = tuple[datetime, float]
-"""The same instant as a datetime and as a value of `time.perf_counter()`."""
+class OutcomeTimes(NamedTuple):
+    """The same instant on several clocks."""
+
+    now: datetime
+    ticks: float
+    """As a value of `time.perf_counter()`."""
+    loop_time: float | None = None
+    """On the clock of the event loop; `None` if nothing was recorded of the batch."""
 
 
-def build_outcome(state: CallState, key: str, clock: Clock, *, text_only: bool = False) -> FinishedCall:
+def build_outcome(state: CallState, key: str, clock: OutcomeTimes, *, text_only: bool = False) -> FinishedCall:
     """Build the journal outcome of a call from the result that is returned."""
-    now, ticks = clock
+    now, ticks, _ = clock
     result = state.reduced
     ended_at = now - timedelta(seconds=ticks - state.started - state.duration_ms / 1000)
     attempts = state.attempts or _count_earlier_attempts(state)
@@ -215,7 +222,9 @@ def build_outcome(state: CallState, key: str, clock: Clock, *, text_only: bool =
             attempts=0 if is_suspended(err) else attempts,  # without attempts, the call may begin again
             code=err.code,
             error=err.error,
-            result={"field": err.field, "retryable": err.retryable, "by": err.by} | _serialize_flow(state),
+            result=_add_trace(
+                {"field": err.field, "retryable": err.retryable, "by": err.by} | _serialize_flow(state), state, clock
+            ),
             result_chars=len(err.error),
         )
     # An artifact that the handler returned is not in the executor's spool.
@@ -224,7 +233,7 @@ def build_outcome(state: CallState, key: str, clock: Clock, *, text_only: bool =
         idempotency_key=key,
         ended_at=ended_at,
         attempts=attempts,
-        result=_serialize_ok(result, state, is_spooled=is_kept, text_only=text_only),
+        result=_add_trace(_serialize_ok(result, state, is_spooled=is_kept, text_only=text_only), state, clock),
         result_chars=len(result.value),
         cost_usd=result.cost_usd,
         trusted=result.trusted,
@@ -258,6 +267,21 @@ def _serialize_flow(state: CallState) -> JsonObject:
     if not isinstance(state, AdmittedCall) or state.flow_facts is None:
         return {}
     return {"flow": state.flow_facts | {"asked": state.needs_approval, "reasons": list(redact_reasons(state))}}
+
+
+def _add_trace(content: JsonObject, state: CallState, clock: OutcomeTimes) -> JsonObject:
+    """Add what was recorded of the call to what is written of its outcome."""
+    trace, now = state.trace, clock.loop_time
+    if trace is None or now is None:
+        return content
+    if not isinstance(state, AdmittedCall):
+        trace.write(content, now, None, math.inf)
+    elif trace.write(content, now, state.ctx.result_budget_chars, state.deadline):
+        secrets = build_redactor(state.arguments, state.entry.tool.secret_fields)
+        trace.write_rest(content, lambda text: state.ctx.redact(secrets.redact(text)))
+    if state.is_truncated:
+        content["timing"] += " truncated"
+    return content
 
 
 def _count_earlier_attempts(state: CallState) -> int:

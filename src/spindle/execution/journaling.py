@@ -15,8 +15,9 @@ from spindle.calls import Err, Ok
 from spindle.concurrency import BackgroundTask, get_asyncio_task, spawn_background, start_background
 from spindle.errors import JournalError, UsageError
 from spindle.execution.call_state import AdmittedCall, CallState, JournalState, RefusedCall
+from spindle.execution.call_trace import BatchTrace
 from spindle.execution.cancellation import build_timeout, external_cancellation, reraise
-from spindle.execution.journal_media import build_interrupted, build_outcome, keep_media, restore_result
+from spindle.execution.journal_media import OutcomeTimes, build_interrupted, build_outcome, keep_media, restore_result
 from spindle.execution.results import HandlerResult, normalize
 from spindle.journal.entries import FinishedCall, Intent, JournalEntry
 from spindle.text import escape_surrogates
@@ -107,7 +108,7 @@ async def reconcile_interrupted(state: AdmittedCall, timeout_seconds: float) -> 
             if ending is not None:
                 await reraise(ending)
             problem = error
-    state.ctx.events.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=problem)
+    state.warn(f"reconciling a call of {tool.name!r} failed", source="reconcile", error=problem)
     return None
 
 
@@ -141,6 +142,12 @@ class BatchJournal:
         self._has_ended = anyio.Event()
         self._all_ended = anyio.Event()
         self._flushing: BackgroundTask | None = None
+        self._trace: BatchTrace | None = None
+
+    def trace(self, clock: Callable[[], float], deadline: float, *, calls: int, is_asyncio: bool) -> BatchTrace:
+        """Begin to record what happens to the calls of the batch."""
+        self._trace = BatchTrace(calls, clock, deadline, is_asyncio=is_asyncio)
+        return self._trace
 
     async def begin_in_time(self, states: Sequence[AdmittedCall], ends: Sequence[float]) -> None:
         """Write the intent of each call; one that is not written at the call's end, a time of the loop, is timed out.
@@ -153,7 +160,10 @@ class BatchJournal:
         if writing is not None:
             await self._wait_for_intents(writing, states, ends)
         error = None if writing is None else writing.error
-        used_seconds = anyio.current_time() - started
+        ended = anyio.current_time()
+        used_seconds = ended - started
+        if self._trace is not None:
+            self._trace.intents = started, ended
         for state in states:
             state.used_seconds = used_seconds
             if state.handled is None and not is_known(state):
@@ -247,7 +257,7 @@ class BatchJournal:
             return None
         if record.interrupted_entry is None:
             return state.handled
-        with waiting(seconds=timeout_seconds + 1):
+        with waiting("reconcile", seconds=timeout_seconds + 1):
             found = await reconcile_interrupted(state, timeout_seconds)
         if found is not None:
             record.is_begun = True
@@ -330,7 +340,7 @@ class BatchJournal:
     async def _write(self, states: Sequence[AdmittedCall]) -> None:
         if not states:
             return
-        clock = datetime.now(UTC), time.perf_counter()
+        clock = self._read_clock()
         try:
             await self._journal.finish([build_outcome(state, get_state(state).key, clock) for state in states])
         except UsageError as error:
@@ -343,6 +353,11 @@ class BatchJournal:
             await self._journal.finish([build_outcome(states[0], get_state(states[0]).key, clock, text_only=True)])
         for state in states:
             get_state(state).is_recorded = True
+
+    def _read_clock(self) -> OutcomeTimes:
+        return OutcomeTimes(
+            datetime.now(UTC), time.perf_counter(), None if self._trace is None else self._trace.clock()
+        )
 
     def _build_refusal(self, state: CallState) -> tuple[Intent, FinishedCall] | None:
         """Build the rows of a call that did not run: rejected, or approved by a person and answered from elsewhere.
@@ -362,7 +377,7 @@ class BatchJournal:
                 if isinstance(state, AdmittedCall)
                 else build_refusal_intent(state, self._context, now)
             )
-            return intent, build_outcome(state, intent.idempotency_key, (now, time.perf_counter()))
+            return intent, build_outcome(state, intent.idempotency_key, self._read_clock())
         except Exception:  # noqa: BLE001  a call without a valid id cannot be recorded, and had no effect
             return None
 

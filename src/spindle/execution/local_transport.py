@@ -23,7 +23,8 @@ from spindle.events import Events
 from spindle.execution import backends as backends_door
 from spindle.execution.call_state import AdmittedCall
 from spindle.execution.cancellation import external_cancellation
-from spindle.execution.results import HandlerResult, normalize, redact_off_loop, to_err
+from spindle.execution.failures import to_err
+from spindle.execution.results import HandlerResult, normalize, redact_off_loop
 from spindle.execution.transport import CancelSignal, Request, SyncHandlerRunner
 from spindle.tools.arguments import build_redactor, read_arguments
 from spindle.tools.context import ToolContext

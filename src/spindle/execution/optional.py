@@ -4,7 +4,6 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from spindle.execution.approval import approve_always as approve_always
     from spindle.execution.approval import dry_run_preview as dry_run_preview
     from spindle.execution.approval import request_approval as request_approval
     from spindle.execution.cache import ResultCache as ResultCache
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from spindle.execution.interceptors import run_interceptors as run_interceptors
     from spindle.execution.journal_media import KEEP_SECONDS as KEEP_SECONDS
     from spindle.execution.journaling import BatchJournal as BatchJournal
-    from spindle.execution.reducers import reduce_result as reduce_result
+    from spindle.execution.reducers import reduce_results as reduce_results
     from spindle.execution.resource_locks import ResourceLocks as ResourceLocks
     from spindle.execution.resume import ResumptionParts as ResumptionParts
     from spindle.execution.resume import resume_ticket as resume_ticket

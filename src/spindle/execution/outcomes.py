@@ -12,6 +12,7 @@ from spindle.calls import CallOutcome, Err, Ok
 from spindle.concurrency import spawn_background
 from spindle.execution.batch import Batch, Run
 from spindle.execution.call_state import AdmittedCall, CallState
+from spindle.execution.call_trace import BatchTrace, CallTrace
 from spindle.execution.cancellation import GRACE_SECONDS
 from spindle.execution.results import HandlerResult
 from spindle.execution.settings import Engine
@@ -21,6 +22,17 @@ from spindle.trust.labels import is_tainting
 
 if TYPE_CHECKING:
     from spindle.execution.journaling import BatchJournal
+
+
+def follow_calls(states: Sequence[CallState], trace: BatchTrace | None) -> None:
+    """Record what happens to calls, which were just admitted or refused, if there is a journal."""
+    if trace is None:
+        return
+    trace.end_admission()
+    for position, state in enumerate(states):
+        own = state.trace = CallTrace(trace, position)
+        if isinstance(state, AdmittedCall):
+            state.ctx.record_with(own)
 
 
 async def record_cancelled(states: Sequence[AdmittedCall], batch: Batch) -> None:

@@ -1,17 +1,15 @@
 """Reducers, which shorten the results of one tool, their registry, and the checks that reject a bad reduction."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, overload
 
 from spindle.calls import Err, Ok
 from spindle.errors import InvalidReducerError, ReducerAlreadyRegisteredError
+from spindle.execution.call_state import AdmittedCall, CallState
 from spindle.json_types import JsonValue, untyped
 from spindle.tools.arguments import copy_arguments
-
-if TYPE_CHECKING:
-    from spindle.execution.call_state import AdmittedCall
 
 Result: TypeAlias = Ok | Err
 Warn: TypeAlias = Callable[[str, BaseException | None], object]
@@ -203,14 +201,20 @@ def _describe_reducer(reducer: ReducerLike) -> str:
     return f"The reducer of {getattr(reducer, 'tool_name', None)!r} ({type(reducer).__qualname__})"
 
 
-def reduce_result(state: "AdmittedCall", reducers: ReducerRegistry) -> None:
-    """Reduce the result of a call that ran, if its tool has a reducer."""
+def reduce_results(states: Sequence[CallState], reducers: ReducerRegistry) -> None:
+    """Reduce the results of calls that ran, if their tools have reducers."""
+    for state in states:
+        if isinstance(state, AdmittedCall):
+            _reduce_result(state, reducers)
+
+
+def _reduce_result(state: AdmittedCall, reducers: ReducerRegistry) -> None:
     reducer = reducers.get(state.call.name)
     if reducer is None or state.handled is None or state.ctx.dry_run or state.is_from_record:
         return
 
     def warn(message: str, error: BaseException | None) -> None:
-        state.ctx.events.warn(message, source="reducer", error=error)
+        state.warn(message, source="reducer", error=error)
 
     info = ReduceInfo(args=copy_arguments(state.arguments), turn_count=state.ctx.turn_count)
     state.reduced = safe_reduce(reducer, state.handled.result, info, warn=warn)

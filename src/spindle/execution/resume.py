@@ -12,13 +12,13 @@ import anyio
 from spindle.calls import Call, CallOutcome, Err, Ok, RawArgs
 from spindle.errors import JournalError, SecretError, UsageError
 from spindle.execution.admission import run_tool_checks
-from spindle.execution.approval import (
-    build_denied,
-)
+from spindle.execution.approval import EarlierApproval, build_denied
 from spindle.execution.call_state import AdmittedCall, CallState, compute_call_checksum
 from spindle.execution.cancellation import build_timeout
+from spindle.execution.failures import is_suspended
 from spindle.execution.journal_media import build_interrupted, restore_result
-from spindle.execution.results import HandlerResult, is_suspended
+from spindle.execution.results import HandlerResult
+from spindle.execution.ticket_facts import describe_policy
 from spindle.execution.ticket_requests import DENIED, build_warn
 from spindle.execution.ticket_settings import TicketSettings
 from spindle.extras import needs_extra
@@ -35,7 +35,6 @@ with needs_extra("tickets", purpose="a call that waits for approval in the journ
         StoredTicket,
         TicketOffice,
         TicketProblem,
-        describe_policy,
         get_key,
         open_office,
         restore_context,
@@ -65,7 +64,7 @@ class ResumptionParts(NamedTuple):
     spool: "Spool | None"
     admit: Callable[[Call, ToolContext], CallState]
     """Checks whether the tool may be used, and validates the arguments."""
-    run_approved: Callable[[Call, ToolContext], Awaitable[CallOutcome]]
+    run_approved: Callable[[Call, ToolContext, EarlierApproval], Awaitable[CallOutcome]]
     """Runs a call that a person has approved."""
     get_timeout: Callable[[AdmittedCall], float]
     """Returns how many seconds the call may take."""
@@ -205,7 +204,7 @@ class _Resumption:
         key, journal = answer.key or "", self._settings.journal
         while self._ticket.record.status == "executing":
             try:
-                outcome = await self._executor.run_approved(call, self._context)
+                outcome = await self._executor.run_approved(call, self._context, _describe_approval(self._ticket))
             except BaseException:
                 with anyio.move_on_after(_LAST_SECONDS, shield=True):
                     if _has_ended(await journal.find(key)):
@@ -261,6 +260,12 @@ class _Resumption:
         tool = self._executor.find_tool(facts["tool"])
         result = await restore_result(entry, tool, self._executor.spool, build_warn(self._context))
         return _build_outcome(facts, result, checksum=checksum, attempts=entry.attempts, args=entry.args)
+
+
+def _describe_approval(ticket: "StoredTicket") -> EarlierApproval:
+    answer: JsonObject = ticket.facts.get("answer") or {}
+    asked_at = ticket.record.created_at
+    return EarlierApproval(asked_at=asked_at, answered_at=answer.get("at", asked_at), by=answer.get("by"))
 
 
 def _is_unavailable(outcome: CallOutcome) -> bool:

@@ -6,10 +6,12 @@ from spindle.calls import Err
 from spindle.errors import SpindleError, UnshowableRequestError
 from spindle.execution.approval import (
     Approvals,
-    approve_always,
+    EarlierApproval,
     ask,
     build_approval_needed,
     build_denied,
+    record_event,
+    redact_reasons,
     request_approval,
 )
 from spindle.execution.call_state import AdmittedCall
@@ -40,7 +42,10 @@ async def request_recorded_approval(
     approve = batch.approve
     if approve is None:
         return await _request_ticket(state, settings, batch.spool)
-    office = None if approve is approve_always else open_office(settings)  # `resume` has recorded the answer
+    if isinstance(approve, EarlierApproval):  # `resume` has recorded the answer
+        approve.record(state)
+        return None
+    office = open_office(settings)
     if office is None:
         return await request_approval(state, approve)
     try:
@@ -56,9 +61,7 @@ async def request_recorded_approval(
             if recorded.answer is not None and recorded.answer != answer:  # it was answered elsewhere meanwhile
                 return await _apply_earlier_answer(state, recorded.answer, settings, batch.spool)
     except SpindleError as error:
-        state.ctx.events.warn(
-            f"an approval of {state.entry.tool.name!r} was not recorded", source="approve", error=error
-        )
+        state.warn(f"an approval of {state.entry.tool.name!r} was not recorded", source="approve", error=error)
         text = f"The tool {state.entry.tool.name!r} was not run: its approval could not be written to the journal."
         return HandlerResult(Err("not_available", text, retryable=True, cause=error, by="spindle"))
     return None if asked.refused is None else HandlerResult(asked.refused)
@@ -78,8 +81,9 @@ async def _request_ticket(state: AdmittedCall, settings: TicketSettings, spool: 
     except UnshowableRequestError as error:
         return HandlerResult(Err("denied", f"{error} It was not run.", cause=error, by="spindle"))
     except SpindleError as error:
-        state.ctx.events.warn(f"a call of {name!r} cannot wait for approval", source="approve", error=error)
+        state.warn(f"a call of {name!r} cannot wait for approval", source="approve", error=error)
         return HandlerResult(build_approval_needed(name))
+    record_event(state, "approval", "; ".join(redact_reasons(state)), "asked")
     return HandlerResult(build_approval_needed(name, ticket=ticket))
 
 
@@ -88,6 +92,7 @@ async def _apply_earlier_answer(
 ) -> HandlerResult | None:
     """Answer a call that is made again, as after a crash, by what a person said of it."""
     tool = state.entry.tool
+    record_event(state, "approval", "before this batch", "approved" if answer.approved else "denied")
     if not answer.approved:
         return HandlerResult(build_denied(tool.name))
     if answer.checksum == state.checksum:

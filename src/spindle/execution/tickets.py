@@ -13,18 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-from spindle.errors import UnshowableRequestError
-from spindle.execution.approval import build_request, redact_reasons
-from spindle.execution.approval_text import render_approval
 from spindle.execution.call_state import AdmittedCall, compute_identity
-from spindle.execution.flow import Policy, describe_asking
+from spindle.execution.flow import Policy
 from spindle.execution.state_key import StateKey, get_process_key
+from spindle.execution.ticket_facts import collect_facts, describe_policy
 from spindle.execution.ticket_settings import TicketSettings
 from spindle.journal.states import StateQuery, StateRecord, StateStore
 from spindle.json_types import JsonObject, is_object
-from spindle.tools.arguments import mask_arguments
 from spindle.tools.context import ToolContext
-from spindle.tools.declaration import Tool
 from spindle.tools.identity import canonical_json
 
 if TYPE_CHECKING:
@@ -129,7 +125,7 @@ class TicketOffice:
     async def issue(self, state: AdmittedCall, policy: Policy | None) -> str:
         """Store a call that waits for approval and return its ticket; the same call gets the same one again."""
         group, now = get_key(state), datetime.now(UTC)
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy), must_show=True)
+        facts = collect_facts(state, policy=describe_policy(state.entry.tool, policy), must_show=True)
         known = await self._find_all(group, facts)
         for ticket in known:
             if ticket.record.status == "pending" and ticket.answer is None and not _is_expired(ticket.record, now):
@@ -175,7 +171,7 @@ class TicketOffice:
 
     async def find_last(self, state: AdmittedCall, policy: Policy | None) -> StoredTicket | None:
         """Return the newest ticket of a call; one of another tool, caller or policy is not a ticket of this call."""
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy))
+        facts = collect_facts(state, policy=describe_policy(state.entry.tool, policy))
         known = await self._find_all(get_key(state), facts)
         return next((ticket for ticket in known if self.is_genuine(ticket)), None)
 
@@ -191,9 +187,42 @@ class TicketOffice:
 
     async def list(self, status: ApprovalStatus | None = None, limit: int | None = 100) -> "list[Approval]":
         """Return approvals, newest first, and mark those as expired that are too old to be answered."""
-        found = [await self.expire(read_ticket(record)) for record in await self._states.select(StateQuery(KIND))]
-        shown = await self.describe(found)
+        if status in {"pending", "denied"}:  # the others also depend on the journal's calls, or change by being read
+            await self.expire_all(datetime.now(UTC))
+            found = await self._states.select(StateQuery(KIND, status=status, limit=limit))
+            return await self.describe([read_ticket(record) for record in found])
+        known = [await self.expire(read_ticket(record)) for record in await self._states.select(StateQuery(KIND))]
+        shown = await self.describe(known)
         return [approval for approval in shown if status in {None, approval.status}][:limit]
+
+    async def list_page(
+        self, *, is_pending: bool | None = None, before: str | None = None, limit: int = 100
+    ) -> "list[Approval]":
+        """Return some approvals, newest first: those that wait, those that do not, or all of them.
+
+        `before` is the id of the last one of the page before.
+        """
+        await self.expire_all(datetime.now(UTC))
+        query = StateQuery(
+            KIND,
+            status="pending" if is_pending else None,
+            except_status="pending" if is_pending is False else None,
+            before=before,
+            limit=limit,
+        )
+        return await self.describe([read_ticket(record) for record in await self._states.select(query)])
+
+    async def read_heads(self, *, is_pending: bool, limit: int) -> "list[StateRecord]":
+        """Return the newest records of approvals without their content, to count them and to see changes."""
+        query = StateQuery(
+            KIND,
+            status="pending" if is_pending else None,
+            except_status=None if is_pending else "pending",
+            limit=limit,
+            is_brief=True,
+        )
+        now, found = datetime.now(UTC), await self._states.select(query)
+        return [record for record in found if not is_pending or not _is_expired(record, now)]
 
     async def describe(self, tickets: "Sequence[StoredTicket]") -> "list[Approval]":
         """Return what may be shown of tickets; what became of approved calls is read from the journal."""
@@ -237,7 +266,7 @@ class TicketOffice:
         It answers the ticket of the call, if one is pending: no other process needs its arguments any more.
         """
         group, now = get_key(state), datetime.now(UTC)
-        facts = _collect_facts(state, policy=describe_policy(state.entry.tool, policy))
+        facts = collect_facts(state, policy=describe_policy(state.entry.tool, policy))
         known = await self._find_all(group, facts)
         status: ApprovalStatus = "executing" if answer.approved else "denied"
         details: JsonObject = {"by": by, "ran": facts["args"] if answer.approved else None, "here": True}
@@ -343,39 +372,6 @@ def _to_approval(ticket: StoredTicket, entries: "Mapping[str, JournalEntry]") ->
         answered_by=answer.get("by"),
         ran=answer.get("ran"),
     )
-
-
-def describe_policy(tool: Tool, policy: Policy | None) -> str:
-    """Describe when a tool needs approval; an executor with another policy for it refuses the ticket."""
-    return "always" if tool.requires_approval else describe_asking(policy, tool)
-
-
-def _collect_facts(state: AdmittedCall, *, policy: str, must_show: bool = False) -> JsonObject:
-    tool, ctx = state.entry.tool, state.ctx
-    masked: JsonObject = ctx.redact_value(mask_arguments(state.arguments, tool.secret_fields))
-    reasons = redact_reasons(state)
-    request = build_request(state, masked)
-    try:
-        shown = render_approval(request).text
-    except UnshowableRequestError:  # an approver in this process may show it in its own way
-        if must_show:
-            raise
-        shown = ""
-    return {
-        "tool": tool.name,
-        "fingerprint": tool.fingerprint,
-        "checksum": state.checksum,
-        "session_id": ctx.session_id,
-        "turn_id": ctx.turn_id,
-        "tool_call_id": state.call.tool_call_id,
-        "caller": ctx.caller,
-        "policy": policy,
-        "working_dir": {"path": str(ctx.working_dir)} if isinstance(ctx.working_dir, Path) else ctx.working_dir,
-        "tainted": ctx.tainted or bool((state.flow_facts or {}).get("tainted")),
-        "args": masked,
-        "shown": shown,
-        "reasons": list(reasons),
-    }
 
 
 def _check_digits(text: str) -> str:

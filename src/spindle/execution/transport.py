@@ -1,16 +1,19 @@
 """Where handlers run: sync ones in threads and processes, and others through a `Transport`, which is a port."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from spindle.calls import Err, Ok
 from spindle.events import Events
 from spindle.execution import backends as backends_door
 from spindle.execution.backends.threads import Post, ThreadRunner
 from spindle.execution.call_state import AdmittedCall
-from spindle.execution.results import HandlerResult, normalize_off_loop, redact_err
+from spindle.execution.call_trace import to_event_text
+from spindle.execution.failures import redact_err
+from spindle.execution.results import HandlerResult, normalize_off_loop
 from spindle.json_types import JsonObject, JsonValue, untyped
 from spindle.tools.arguments import build_redactor, copy_arguments
 from spindle.tools.declaration import Tool
@@ -54,14 +57,20 @@ class SyncHandlerRunner:
 
     async def _run_in_process(self, state: AdmittedCall) -> object:
         handler, value, ctx, meta = state.runnable.handler, state.value, state.ctx, state.runnable.meta
-        parent_events = ctx.events
+        parent_events, trace = ctx.events, state.trace
 
         def body(link: "ChildLink") -> object:
             ctx.events = _ForwardingEvents(parent_events, link)
+            if trace is not None:
+                ctx.record_with(_ForwardingRecorder(link))
             return handler(value, ctx, meta)
 
-        def hear(message: tuple[str, object]) -> None:
-            parent_events.notify(*message)
+        def hear(message: tuple[str, Any]) -> None:
+            name, payload = message
+            if name != _RECORD:
+                parent_events.notify(name, payload)
+            elif trace is not None:
+                trace.record(*payload)
 
         return await self._processes.run(body, on_message=hear)
 
@@ -79,6 +88,30 @@ class _ForwardingEvents(Events):
     def notify(self, name: str, payload: object) -> None:
         """Send the event to the parent process."""
         self._link.send((name, payload))
+
+
+_RECORD: Final = "(record)"
+"""The name of a message that is kept for the journal, instead of an event for observers."""
+_FIRST_RECORDS: Final = 10
+_RECORD_PAUSE_SECONDS: Final = 0.1
+
+
+class _ForwardingRecorder:
+    """Sends what a handler in a child process emits to the parent; of very much, the first and then some."""
+
+    def __init__(self, link: "ChildLink") -> None:
+        self._link = link
+        self._count = 0
+        self._sent_at = 0.0
+
+    def record(self, kind: str, text: object, detail: object = None) -> None:
+        """Send one event to the parent process."""
+        now = time.monotonic()
+        self._count += 1
+        if self._count > _FIRST_RECORDS and now - self._sent_at < _RECORD_PAUSE_SECONDS:
+            return
+        self._sent_at = now
+        self._link.send((_RECORD, (kind, to_event_text(text), detail if type(detail) in {str, int, float} else None)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

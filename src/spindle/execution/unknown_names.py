@@ -7,7 +7,8 @@ from spindle.calls import Err
 from spindle.concurrency import WorkerThreads
 from spindle.execution.admission import AdmissionContext, build_unknown_message
 from spindle.execution.call_state import CallState, RefusedCall
-from spindle.execution.results import HandlerResult, redact_err
+from spindle.execution.failures import redact_err
+from spindle.execution.results import HandlerResult
 from spindle.text import NameIndex, ask_if_meant, join_options
 from spindle.tools.entry import Entry
 from spindle.tools.filters import is_visible

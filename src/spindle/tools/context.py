@@ -1,6 +1,5 @@
 """The context that a handler receives besides its arguments."""
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
@@ -13,7 +12,7 @@ from spindle.events import Audience, Events, Logged, ToolProgress
 from spindle.stash import Stash
 from spindle.text import PayloadRedactor
 from spindle.tools import optional
-from spindle.tools.context_values import ToolRunner, check_context_values
+from spindle.tools.context_values import EventRecorder, ToolRunner, check_context_values, copy_redacted
 from spindle.tools.identity import parse_caller, serialize_caller
 
 if TYPE_CHECKING:
@@ -57,6 +56,7 @@ class ToolContext:
         "_identity",
         "_open_gate",
         "_post",
+        "_recorder",
         "_redactor",
         "_runner",
         "_turn",
@@ -124,6 +124,7 @@ class ToolContext:
         self._post: Post | None = None
         self._redactor: PayloadRedactor | None = None
         self._runner: ToolRunner | None = None
+        self._recorder: EventRecorder | None = None
         self._flow: ContextFlow | None = None
         self._cancelled = False
 
@@ -148,7 +149,7 @@ class ToolContext:
         own._open_gate, own._handles, own._post = self._open_gate, None, None
         own._identity, own._identify = None, identify
         own._turn, own._caller = self._turn, self._caller
-        own._redactor, own._runner = redactor, runner
+        own._redactor, own._runner, own._recorder = redactor, runner, None
         own._flow, own._cancelled = None if self._flow is None else self._flow.for_call(), False
         return own
 
@@ -165,6 +166,10 @@ class ToolContext:
     def grant(self, handles: "Handles | None") -> None:
         """Set the handles of the capabilities that the call declared, just before it runs."""
         self._handles = handles
+
+    def record_with(self, recorder: EventRecorder) -> None:
+        """Set what keeps the events of the call for the journal, whether or not they have observers."""
+        self._recorder = recorder
 
     def set_post(self, post: "Post | None") -> None:
         """Set how to reach observers if the handler runs outside the event loop's thread."""
@@ -217,6 +222,8 @@ class ToolContext:
 
     def progress(self, message: str, percent: float | None = None, audience: Audience = "internal") -> None:
         """Emit a `tool_progress` event."""
+        if self._recorder is not None:
+            self._recorder.record("progress", message, percent)
         if not self.events.has_observer("tool_progress"):
             return
         payload = ToolProgress(
@@ -234,6 +241,8 @@ class ToolContext:
 
         If an MCP client made the call and subscribed to that level, it receives the line too.
         """
+        if self._recorder is not None:
+            self._recorder.record("log", message, level)
         if not self.events.has_observer("log"):
             return
         line = Logged(
@@ -243,7 +252,7 @@ class ToolContext:
             dispatch_id="",
             iteration=self.turn_count,
             emitted_at=datetime.now(UTC),
-            payload=self._plain(payload) if payload else None,
+            payload=copy_redacted(payload, self.redact) if payload else None,
             tool_name=self.tool_name,
             tool_call_id=self.tool_call_id,
         )
@@ -254,13 +263,6 @@ class ToolContext:
             self.events.notify(name, payload)
         else:
             self._post(lambda: self.events.notify(name, payload))
-
-    def _plain(self, payload: "JsonObject") -> "JsonObject":
-        """Return a copy of the payload as plain JSON with every secret masked."""
-        try:
-            return json.loads(self.redact(json.dumps(payload, default=str)), parse_constant=str)
-        except Exception:  # noqa: BLE001  logging must not fail the call, and nothing unmasked may be emitted
-            return {"payload": "(cannot be shown)"}
 
     def redact(self, text: str) -> str:
         """Return a text with every secret masked that a tool has received so far."""
@@ -282,6 +284,8 @@ class ToolContext:
                 tool=self.tool_name,
             )
         self.redact_gate(gate)
+        if self._recorder is not None:
+            self._recorder.record("gate", getattr(gate, "reason", None))
         opener: object = getattr(self._turn, "gate_opener", None)
         return await (opener.open_in_call(gate, self) if isinstance(opener, CallGateOpener) else self._open_gate(gate))
 
@@ -390,4 +394,4 @@ def get_handles(ctx: ToolContext) -> "Handles | None":
 
 def get_turn(ctx: ToolContext) -> object:
     """Return the turn context that `ctx` was derived from, or `None`; for reading a turn's calls, not for handlers."""
-    return ctx._turn  # pyright: ignore[reportPrivateUsage]
+    return ctx._turn  # pyright: ignore[reportPrivateUsage]  not an attribute for handlers

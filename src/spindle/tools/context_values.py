@@ -1,5 +1,7 @@
-"""The port that runs the tools used in a context, and the checks of the values a context is made of."""
+"""The ports of a context, which run tools and record events of a call, and the checks of the values it is made of."""
 
+import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spindle.errors import InvalidContextError
@@ -7,6 +9,7 @@ from spindle.events import Events
 
 if TYPE_CHECKING:
     from spindle.calls import RawArgs
+    from spindle.json_types import JsonObject
 
 
 class ToolRunner(Protocol):
@@ -28,6 +31,14 @@ class ToolRunner(Protocol):
         ...
 
 
+class EventRecorder(Protocol):
+    """Port that keeps what a call emits; safe to use from any thread, and cheap for calls that emit very much."""
+
+    def record(self, kind: str, text: object, detail: object = None) -> None:
+        """Keep one event; a handler may pass anything, which must not fail its call."""
+        ...
+
+
 def check_context_values(*, session_id: object, turn_id: object, events: object, result_budget_chars: object) -> None:
     """Check the values of a context.
 
@@ -42,6 +53,14 @@ def check_context_values(*, session_id: object, turn_id: object, events: object,
         raise _unfit("events", "Events() or None", events)
     if result_budget_chars is not None and (type(result_budget_chars) is not int or result_budget_chars < 0):
         raise _unfit("result_budget_chars", "a whole number of characters, or None", result_budget_chars)
+
+
+def copy_redacted(payload: "JsonObject", redact: Callable[[str], str]) -> "JsonObject":
+    """Return a copy of the payload of a log line as plain JSON with every secret masked."""
+    try:
+        return json.loads(redact(json.dumps(payload, default=str)), parse_constant=str)
+    except Exception:  # noqa: BLE001  logging must not fail the call, and nothing unmasked may be emitted
+        return {"payload": "(cannot be shown)"}
 
 
 def _unfit(field: str, expected: str, given: object) -> InvalidContextError:

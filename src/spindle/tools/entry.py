@@ -38,6 +38,11 @@ class SerializedDefinition:
             self._json = _write(self._tool)
         return self._json
 
+    @property
+    def written(self) -> bytes | None:
+        """The definition if it was serialized already, which is done before a model sees it."""
+        return self._json
+
     def find_error(self) -> InvalidToolError | None:
         """Return why the tool cannot be described, or `None`; the answer is kept."""
         if self._json is None and self._error is None:

@@ -114,16 +114,19 @@ def _intersect_patterns(some: frozenset[str] | None, others: frozenset[str] | No
         return others if some is None else some
     # Of two patterns that overlap, one allows only what the other allows too, and that one is kept.
     return frozenset(
-        one for these, those in ((some, others), (others, some)) for one in these if _matches_any(one, those)
+        one for these, those in ((some, others), (others, some)) for one in these if _is_within_any(one, those)
     )
+
+
+def _is_within_any(one: str, patterns: Iterable[str]) -> bool:
+    """Return whether one of the patterns allows everything that this one allows."""
+    if one.endswith("*"):
+        return any(one[:-1].startswith(pattern[:-1]) for pattern in patterns if pattern.endswith("*"))
+    return _matches_any(one, patterns)
 
 
 def _matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name, or everything that a pattern allows, is allowed by one of the patterns."""
-    return any(
-        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern and not name.endswith("*")
-        for pattern in patterns
-    )
+    return any(name.startswith(each[:-1]) if each.endswith("*") else name == each for each in patterns)
 
 
 FeatureKind: TypeAlias = Literal["prompt", "resource"]

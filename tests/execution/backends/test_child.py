@@ -44,6 +44,7 @@ async def test_a_message_that_is_not_data_is_refused_where_it_is_sent(pool: Proc
     assert await pool.run(send) == "still here"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoilt", [b"r", b"r\x00\x00", b"nonsense that is long enough"])
 async def test_partial_answers_and_nonsense_are_rejected(pool: ProcessRunner, spoilt: bytes) -> None:
     def spoil_the_pipe(link: ChildLink) -> str:

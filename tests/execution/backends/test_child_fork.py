@@ -22,6 +22,7 @@ def pool() -> ProcessRunner:
     return ProcessRunner(4)
 
 
+@pytest.mark.slow
 async def test_too_much_memory_is_refused_inside_the_limit_and_not_without(pool: ProcessRunner) -> None:
     def allocate(link: ChildLink) -> int:
         return len(bytearray(200_000_000))

@@ -121,6 +121,7 @@ async def test_messages_without_a_listener_are_dropped(pool: ProcessRunner) -> N
     assert await pool.run(lambda link: (link.send("hello"), "done")[1]) == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError("no", 3), SystemExit(3), KeyboardInterrupt(), InvalidStashError("x")])
 async def test_exceptions_of_a_call_arrive_with_attributes_and_traceback(
     pool: ProcessRunner, error: BaseException
@@ -132,6 +133,7 @@ async def test_exceptions_of_a_call_arrive_with_attributes_and_traceback(
     assert any("in fail" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [NeedsTwo("a", "b"), TurnsIntoText("c"), Unprintable()], ids=lambda e: type(e).__name__
 )
@@ -161,6 +163,7 @@ async def test_exceptions_with_a_meaning_for_the_event_loop_arrive_wrapped(pool:
     assert isinstance(caught.value.__cause__, StopIteration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [threading.Lock(), lambda: None, (part for part in "ab")])
 async def test_a_result_that_is_not_data_says_what_it_was(pool: ProcessRunner, value: object) -> None:
     with pytest.raises(NotSendableError) as caught:
@@ -176,6 +179,7 @@ async def test_a_result_or_a_message_that_breaks_when_it_is_read_is_refused(pool
         await pool.run(lambda link: link.send(BreaksWhenRead()), on_message=print)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exit_code", "number"), [(0, None), (3, None), (None, signal.SIGKILL), (None, signal.SIGTERM)]
 )
@@ -207,6 +211,7 @@ async def test_messages_of_a_worker_that_dies_are_not_lost(pool: ProcessRunner) 
     assert received == list(range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FDS.exists(), reason="counts descriptors in /proc")
 async def test_many_runs_leave_no_child_and_no_descriptor(pool: ProcessRunner) -> None:
     # A fork costs by the size of the process that forks, and a worker that has run every other test is a large one.

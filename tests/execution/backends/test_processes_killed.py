@@ -86,6 +86,7 @@ def hang_deaf(link: ChildLink) -> NoReturn:
     hang(link)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", [hang, hang_with_children, hang_deaf])
 async def test_a_cancelled_callers_process_is_gone_with_its_children(handler: Callable[[ChildLink], NoReturn]) -> None:
     pool, watched = ProcessRunner(1), Watched()
@@ -123,6 +124,7 @@ async def test_a_cancellation_at_any_early_instant_leaves_no_process_and_no_long
         assert children() <= before
 
 
+@pytest.mark.slow
 async def test_processes_left_by_a_worker_are_killed_when_it_answers_or_dies() -> None:
     pool = ProcessRunner(1)
 
@@ -153,6 +155,7 @@ async def test_processes_left_by_a_worker_are_killed_when_it_answers_or_dies() -
         assert watched.dead_within(30)
 
 
+@pytest.mark.slow
 async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Path) -> None:
     pool, watched = ProcessRunner(1), Watched()
 
@@ -177,6 +180,7 @@ async def test_a_call_cancelled_in_the_queue_never_starts_a_process(tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 async def test_without_pidfd_a_thread_notices_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ProcessRunner(1)
     await pool.run(lambda link: 1)
@@ -210,6 +214,7 @@ async def test_without_pidfd_a_thread_notices_the_end(monkeypatch: pytest.Monkey
     assert open_descriptors() == fds
 
 
+@pytest.mark.slow
 async def test_the_answer_arrives_even_if_the_system_reaps_children() -> None:
     pool = ProcessRunner(1)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -223,6 +228,7 @@ async def test_the_answer_arrives_even_if_the_system_reaps_children() -> None:
     assert (caught.value.exit_code, caught.value.signal) == (None, None)
 
 
+@pytest.mark.slow
 async def test_a_fork_that_fails_fails_the_call_and_leaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = ProcessRunner(1)
     await pool.run(lambda link: 1)
@@ -254,6 +260,7 @@ anyio.run(lambda: ProcessRunner(1).run(hang, on_message=lambda pid: print(pid, f
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a process of its parent's death")
 def test_a_worker_does_not_outlive_a_parent_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", HANG_IN_WORKER], stdout=subprocess.PIPE, text=True) as parent:
@@ -290,6 +297,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_programs_group_is_handled_by_the_program_and_spares_the_worker() -> None:
     command = [sys.executable, "-c", INTERRUPTED_BESIDE_WORKER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:

@@ -34,6 +34,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_plain_data_crosses_unchanged(value: object) -> None:
     arrived = load(dump(value))
@@ -52,6 +53,7 @@ class Point:
     x: int
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(Model(name="a", price=Decimal("1.5")), {"name": "a", "price": "1.5"}), (Point(1), {"x": 1}), ({1}, [1])],
@@ -69,6 +71,7 @@ class Plain:
     """A class of a handler."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "name"), [(Plain(), "Plain"), ([1, Plain()], "Plain"), (lambda: 1, "function")])
 async def test_anything_else_fails_and_names_the_type(value: object, name: str) -> None:
     def give(_args: Any, _ctx: Any, _meta: Any) -> object:
@@ -109,6 +112,7 @@ async def test_a_result_with_media_and_all_its_parts_crosses() -> None:
     assert await arrived.as_bytes() == b"bytes of it"
 
 
+@pytest.mark.slow
 async def test_an_artifact_in_memory_crosses_with_its_class_and_options() -> None:
     def give(_args: Any, _ctx: Any, _meta: Any) -> Ok:
         return Ok("rows", artifact=JsonArtifact.from_text('{"a": 1}\n{"a": 2}\n', format="jsonl"))
@@ -119,6 +123,7 @@ async def test_an_artifact_in_memory_crosses_with_its_class_and_options() -> Non
     assert await artifact.as_text() == '{"a": 1}\n{"a": 2}\n'
 
 
+@pytest.mark.slow
 async def test_an_artifact_in_a_spool_of_files_crosses_by_reference(tmp_path: Path) -> None:
     async def spooled() -> Artifact:
         return Artifact(await Spool.files(tmp_path).write("big", b"one\ntwo\n"))
@@ -133,6 +138,7 @@ async def test_an_artifact_in_a_spool_of_files_crosses_by_reference(tmp_path: Pa
         await arrived.as_text()
 
 
+@pytest.mark.slow
 async def test_errors_of_the_tree_keep_their_facts() -> None:
     def refuse(_args: Any, _ctx: Any, _meta: Any) -> None:
         raise StaleWriteError("the file changed", path="a.txt", tool="save")
@@ -143,6 +149,7 @@ async def test_errors_of_the_tree_keep_their_facts() -> None:
     assert isinstance(err(outcome).cause, StaleWriteError)
 
 
+@pytest.mark.slow
 async def test_refused_arguments_keep_their_problems() -> None:
     inner = make("inner", print, input_schema={"type": "object", "required": ["n"]})
 
@@ -157,6 +164,7 @@ async def test_refused_arguments_keep_their_problems() -> None:
     assert [problem.path for problem in cause.problems] == ["n"]
 
 
+@pytest.mark.slow
 async def test_a_handlers_own_error_keeps_its_code_and_cause() -> None:
     def give(_args: Any, _ctx: Any, _meta: Any) -> Err:
         return Err("denied", "no", field="f", retryable=True, cause=OSError(2, "gone"))
@@ -185,6 +193,7 @@ class Exploit:
         return touch, (str(self.folder / MARK),)
 
 
+@pytest.mark.slow
 async def test_nothing_that_a_worker_sends_is_executed(tmp_path: Path) -> None:
     import pickle
 

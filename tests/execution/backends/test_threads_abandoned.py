@@ -233,6 +233,7 @@ anyio.run(main, backend={backend!r})
 """
 
 
+@pytest.mark.slow
 def test_a_hanging_handler_does_not_keep_the_interpreter_from_exiting(anyio_backend: str) -> None:
     code = HANG_AND_LEAVE.format(backend=anyio_backend)
 

@@ -30,6 +30,7 @@ def chain(levels: int, doubled: str) -> dict[str, Any]:
     return {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs | {f"d{levels}": {"type": "string"}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubled", ["allOf", "anyOf", "oneOf"])
 @pytest.mark.parametrize("levels", [10, 18, 60, 2000])
 def test_references_that_double_are_bounded(doubled: str, levels: int) -> None:
@@ -77,6 +78,7 @@ def test_a_reference_that_never_leaves_the_value_is_refused(schema: dict[str, An
     refused(schema)
 
 
+@pytest.mark.slow
 def test_schemas_too_deep_or_too_large_are_refused_quickly() -> None:
     deep: dict[str, Any] = {}
     for _ in range(10_000):

@@ -128,6 +128,7 @@ def plain(value: Any, schema: dict[str, Any]) -> Any:
     return [plain(item, schema.get("items", {})) for item in items] if items else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "odd"), [("simple_python", ["simple_python_307"]), ("multiple", [])])
 def test_function_calling_schemas_are_refused_with_a_reason_and_valid_after_repair(
     shared_data: Path, part: str, odd: list[str]

@@ -43,6 +43,7 @@ def test_there_are_enough_attacks_and_each_is_another() -> None:
     assert len({each.name for each in HARMLESS}) == len(HARMLESS) >= 60
 
 
+@pytest.mark.slow
 def test_every_attack_is_asked_about_in_sentences_that_can_be_printed(shared: w.World) -> None:
     decisions = {each.name: judge(each, shared) for each in ATTACKS}
     assert [name for name, decision in decisions.items() if not decision.needs_approval] == []

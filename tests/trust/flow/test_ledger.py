@@ -91,6 +91,7 @@ def test_what_cannot_be_read_makes_a_ledger_ask_more(saved: dict[str, Any]) -> N
     assert session.get_input_label(w.artifact_grep, {"call_id": "c1"}) != "trusted"
 
 
+@pytest.mark.slow
 def test_threads_may_add_while_another_one_searches() -> None:
     session = FlowLedger()
 
