@@ -1,14 +1,15 @@
 """An engine without a server: it runs turns in this process, as the workers of an engine do it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
-from spindle import TurnRunner
+from spindle import DispatchContext, Journal, Spool, TurnRunner
 from spindle.concurrency import BackgroundTask, spawn_background
 from spindle.errors import EngineUnavailableError, InvalidTurnStateError, JournalError, TurnConflictError
 from spindle.turns import TurnRest
+from tests.turns.suspended_scene import Shop
 
 
 class LocalRun:
@@ -95,3 +96,26 @@ class LocalEngine:
                     while run.answered <= found.step and not run.cancel.is_set():
                         await run.changed.wait()
             run.notify()
+
+
+class EngineShop(Shop):
+    """The shop of the suspended turns, whose turns run on an engine; the model counts what it has said before."""
+
+    def __init__(self, journal: Journal, *script: Any, **settings: Any) -> None:
+        super().__init__(journal, *script, **{"spool": Spool.memory(), **settings})
+        self.asked: list[int] = []
+        self.engine = LocalEngine(self.build_worker)
+
+    async def model(self, ctx: DispatchContext) -> Any:
+        self.asked.append(ctx.iteration)
+        said: Any = self.script[ctx.iteration]
+        if isinstance(said, Exception):
+            raise said
+        return await cast("Any", said)(ctx) if callable(said) else said
+
+    def build_worker(self) -> TurnRunner:
+        facts: dict[str, Any] = {"executor_callback": self.model, "tools": self.tools, "journal": self.journal}
+        return TurnRunner(**facts, **self.settings)
+
+    def runner(self, **settings: Any) -> TurnRunner:
+        return super().runner(executor_callback=self.model, engine=self.engine, **settings)

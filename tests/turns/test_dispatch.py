@@ -225,6 +225,7 @@ async def test_reader_definitions_stay_the_same_when_results_are_added() -> None
     assert shown[1] == shown[2] == shown[3]
 
 
+@pytest.mark.slow
 @pytest.mark.one_loop
 async def test_work_of_an_iteration_does_not_grow_with_the_calls_before_it() -> None:
     begun: list[int] = []

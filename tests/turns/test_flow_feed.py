@@ -247,6 +247,7 @@ async def test_direct_calls_and_calls_of_middleware_are_judged() -> None:
     assert len(approver.asked) == 2
 
 
+@pytest.mark.slow
 async def test_a_long_message_lets_other_tasks_run() -> None:
     steps = 0
 
@@ -312,6 +313,7 @@ def build_resumed(journal: Journal, *replies: Any) -> TurnRunner:
     return build_runner(*replies, **settings)[0]
 
 
+@pytest.mark.slow
 async def test_a_suspended_turn_keeps_words_and_labels_of_its_session(tmp_path: Path) -> None:
     journal = Journal.sqlite(tmp_path / "journal.db")
     bob = [Call("c5", "send_mail", {"to": "bob@corp.example"})]

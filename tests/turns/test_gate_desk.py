@@ -318,6 +318,7 @@ async def test_waiting_for_something_else_than_a_gate_raises(thing: Any) -> None
     assert caught.value.field == "gate"
 
 
+@pytest.mark.slow
 async def test_thousand_concurrent_gates_each_get_their_own_value() -> None:
     scene = Scene()
     gates = [gate(id=str(number)) for number in range(1_000)]

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
@@ -18,36 +18,13 @@ from spindle.errors import (
 )
 from spindle.testing import ScriptedModel
 from tests.journal.conftest import Place, place
-from tests.turns.local_engine import LocalEngine
+from tests.turns.local_engine import EngineShop, LocalEngine
 from tests.turns.suspended_scene import KEY, LOOK, PAY, Shop, results, waits
 
 pytestmark = pytest.mark.anyio
 __all__ = ["place"]
 
 ASK = Call("c3", "confirm", {"question": "sure"})
-
-
-class EngineShop(Shop):
-    """The shop of the suspended turns, whose turns run on an engine; the model counts what it has said before."""
-
-    def __init__(self, journal: Journal, *script: Any, **settings: Any) -> None:
-        super().__init__(journal, *script, **{"spool": Spool.memory(), **settings})
-        self.asked: list[int] = []
-        self.engine = LocalEngine(self.build_worker)
-
-    async def model(self, ctx: DispatchContext) -> Any:
-        self.asked.append(ctx.iteration)
-        said: Any = self.script[ctx.iteration]
-        if isinstance(said, Exception):
-            raise said
-        return await cast("Any", said)(ctx) if callable(said) else said
-
-    def build_worker(self) -> TurnRunner:
-        facts: dict[str, Any] = {"executor_callback": self.model, "tools": self.tools, "journal": self.journal}
-        return TurnRunner(**facts, **self.settings)
-
-    def runner(self, **settings: Any) -> TurnRunner:
-        return super().runner(executor_callback=self.model, engine=self.engine, **settings)
 
 
 async def test_a_turn_runs_one_iteration_at_a_time(place: Place) -> None:
@@ -222,6 +199,7 @@ async def test_limits_hold_across_iterations(place: Place) -> None:
     assert (report.status, type(report.error), report.iterations) == ("limit", LimitError, 2)
 
 
+@pytest.mark.slow
 async def test_an_iteration_that_kills_its_workers_fails_the_turn(place: Place) -> None:
     class Killed(BaseException):
         """Ends a worker before it saves anything."""

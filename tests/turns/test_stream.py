@@ -143,6 +143,7 @@ async def test_observer_may_run_a_turn_of_the_same_runner() -> None:
     assert texts == ["started", "one"]
 
 
+@pytest.mark.slow
 @pytest.mark.one_loop
 async def test_text_between_other_events_keeps_its_order_in_bounded_memory() -> None:
     finished, held = anyio.Event(), list[int]()

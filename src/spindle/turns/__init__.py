@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from spindle.turns.report import Reply as Reply
     from spindle.turns.report import TurnReport as TurnReport
     from spindle.turns.runner import TurnRunner as TurnRunner
+    from spindle.turns.story import ContextPart as ContextPart
+    from spindle.turns.story import StoryArtifact as StoryArtifact
+    from spindle.turns.story import StoryCall as StoryCall
+    from spindle.turns.story import StoryGate as StoryGate
+    from spindle.turns.story import StoryIteration as StoryIteration
+    from spindle.turns.story import StoryStatus as StoryStatus
+    from spindle.turns.story import TurnPage as TurnPage
+    from spindle.turns.story import TurnStory as TurnStory
+    from spindle.turns.story import delete_turn as delete_turn
+    from spindle.turns.story import list_turns as list_turns
+    from spindle.turns.story import prune_turns as prune_turns
+    from spindle.turns.story import read_turn as read_turn
     from spindle.turns.stream import StreamedEvent as StreamedEvent
 else:
     __getattr__, __dir__ = open_door(__name__)

@@ -171,6 +171,8 @@ class CallbackHelpers:
         growing = self._get_report(kind, id)
         growing.full += delta
         growing.is_complete = is_complete
+        if kind == "thought":
+            self._ctx.watch.add_thought(id, growing.full)
         now = datetime.now(UTC)
         self._events.notify(
             kind,

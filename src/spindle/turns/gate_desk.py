@@ -7,7 +7,7 @@ import time
 from copy import deepcopy
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from anyio import create_task_group, current_time, move_on_after
 from anyio.lowlevel import checkpoint
@@ -56,6 +56,18 @@ class _OpenGate:
         )
 
 
+class GateWatch(Protocol):
+    """Follows the gates of a turn."""
+
+    async def gate_opened(self, gate: Gate) -> None:
+        """Follow a gate that was opened, before observers are notified; must not raise."""
+        ...
+
+    def gate_closed(self, gate: Gate) -> None:
+        """Follow a gate that was settled."""
+        ...
+
+
 class GateDesk:
     """The registry of open gates; settles them by id, from any thread.
 
@@ -69,6 +81,11 @@ class GateDesk:
         self._settled: dict[str, None] = {}
         """Ids of the most recently closed gates, so that a late answer does not raise."""
         self._aborted: set[str] = set()
+        self._watches: dict[str, GateWatch] = {}
+
+    def watch_turn(self, turn_id: str, watch: GateWatch) -> None:
+        """Let `watch` follow the gates of a turn, until `forget_turn`."""
+        self._watches[turn_id] = watch
 
     def pending(self) -> list[GateInfo]:
         """Return the open gates, oldest first."""
@@ -125,6 +142,7 @@ class GateDesk:
         if self._open:
             self.abort_turn(turn_id)
         self.resume_turn(turn_id)
+        self._watches.pop(turn_id, None)
 
     async def wait(self, gate: Gate, *, turn_id: str, events: Events) -> Any:
         """Wait until `gate` is settled and return its value; several tasks may wait for one gate.
@@ -145,6 +163,8 @@ class GateDesk:
         forget = gate.watch(wakeup.set)
         try:
             with move_on_after(opened.seconds_left()):
+                if is_first and (watch := self._watches.get(turn_id)) is not None:
+                    await watch.gate_opened(gate)
                 if is_first:
                     await _announce_and_wait(opened, wakeup, events)
                 else:
@@ -171,6 +191,8 @@ class GateDesk:
         forget = gate.watch(wakeup.set)
         try:
             with move_on_after(opened.seconds_left()):
+                if is_first and (watch := self._watches.get(turn_id)) is not None:
+                    await watch.gate_opened(gate)
                 if is_first:
                     await _announce_and_wait(opened, wakeup, events, once=True)
                 else:
@@ -216,6 +238,8 @@ class GateDesk:
             if self._open.get(gate.id) is opened:
                 del self._open[gate.id]
                 self._remember(gate.id)
+        if (watch := self._watches.get(opened.turn_id)) is not None:
+            watch.gate_closed(gate)
         closed = GateClosed(gate_id=gate.id, turn_id=opened.turn_id, result=settlement.result, settled_at=settlement.at)
         await events.emit_last("turn_gate_closed", closed)
 

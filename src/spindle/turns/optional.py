@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from spindle.turns.remote import RemoteTurns as RemoteTurns
     from spindle.turns.resumption import Resumption as Resumption
     from spindle.turns.resumption import TurnParts as TurnParts
+    from spindle.turns.story_writer import StoryWriter as StoryWriter
     from spindle.turns.stream import EventBuffer as EventBuffer
     from spindle.turns.stream import forward_events as forward_events
     from spindle.turns.stream import stream_turn as stream_turn

@@ -18,9 +18,9 @@ from spindle.tools.filters import ToolFilter
 from spindle.tools.registry import ToolRegistry
 from spindle.turns import optional
 from spindle.turns.context import TurnContext
-from spindle.turns.dispatch import ExecutorCallback, LoopSettings, OnWait, Readers, find_invalid_settings
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.middleware import Middleware
+from spindle.turns.model_loop import ExecutorCallback, LoopSettings, OnWait, Readers, find_invalid_settings
 from spindle.turns.record_types import MessageLike
 from spindle.turns.report import Advance, TurnReport
 from spindle.turns.signals import AbortSignal, CancelEvent, abort_on, is_cancel_event
@@ -29,6 +29,7 @@ from spindle.turns.stages import TurnStages
 if TYPE_CHECKING:
     from spindle.execution.options import ExecutorOptions
     from spindle.journal.journal import Journal
+    from spindle.journal.states import StateStore
     from spindle.media import Media
     from spindle.turns.engine import TurnEngine
     from spindle.turns.records import Records
@@ -106,19 +107,17 @@ class TurnRunner:
         readers: Readers = "on_demand",
         on_wait: OnWait | None = None,
         engine: "TurnEngine | None" = None,
+        story: bool = True,
         **executor_settings: "Unpack[ExecutorOptions]",
     ) -> None:
         given = (turn_input_pipeline, turn_output_pipeline, dispatch_input_pipeline, dispatch_output_pipeline)
         pipelines = dict(zip(_PIPELINES, given, strict=True))
         parts = {"spool": spool, "journal": journal, "records": records, "executor": executor}
-        limits = {
-            "max_iterations": max_iterations,
-            "max_repeats": max_repeats,
-            "abort_grace_seconds": abort_grace_seconds,
-            "timeout_seconds": timeout_seconds,
-        }
+        limits: dict[str, float | None] = {"max_iterations": max_iterations, "max_repeats": max_repeats}
+        limits |= {"abort_grace_seconds": abort_grace_seconds, "timeout_seconds": timeout_seconds}
         wrong = find_invalid_settings(executor_callback, pipelines, parts=parts, limits=limits, readers=readers)
-        wrong = {**wrong, **_find_invalid_choices(on_wait, engine, None if executor is None else executor_settings)}
+        unused = None if executor is None else executor_settings
+        wrong = {**wrong, **_find_invalid_choices(on_wait, engine, story, unused)}
         raise_if_invalid(wrong, what="TurnRunner", error=InvalidTurnRunnerConfigError)
         self._baseline = _build_baseline(tools)
         loop = LoopSettings(
@@ -145,6 +144,7 @@ class TurnRunner:
             own_spool=own_spool,
             timeout_seconds=timeout_seconds,
             gates=self.gates,
+            stories=_find_stories(journal, loop.executor) if story else None,
         )
 
     def on(self, event: str, fn: Observer) -> Callable[[], None]:
@@ -330,8 +330,10 @@ class TurnRunner:
             raise InvalidTurnContextError(f"Invalid turn arguments: {error}", field=field) from error
 
 
-def _find_invalid_choices(on_wait: object, engine: object, unused: "ExecutorOptions | None") -> dict[str, str]:
-    wrong: dict[str, str] = {}
+def _find_invalid_choices(
+    on_wait: object, engine: object, story: object, unused: "ExecutorOptions | None"
+) -> dict[str, str]:
+    wrong: dict[str, str] = {} if isinstance(story, bool) else {"story": "True or False"}
     if unused is not None and unused.get("flow") is not None:  # would silently judge nothing
         wrong["flow"] = "a setting of the executor that was passed: Executor(flow=…)"
     if on_wait not in {None, *get_args(OnWait)}:
@@ -358,6 +360,13 @@ def _open_store(
     if engine is not None and (store is None or tickets is None or tickets.key is None or spool is None):
         raise optional.build_store_error("engine")
     return store
+
+
+def _find_stories(journal: "Journal | None", executor: Executor) -> "StateStore | None":
+    """Return where the stories of turns are written: in the journal of the runner, or of its executor."""
+    if journal is None and executor.tickets is not None:
+        journal = executor.tickets.journal
+    return None if journal is None else journal.states
 
 
 def _build_baseline(tools: Iterable[Tool] | ToolRegistry) -> ToolRegistry:

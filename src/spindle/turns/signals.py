@@ -1,9 +1,9 @@
 """The life of a dispatch: the loop that it is bound to, and the ack, nack or abort that ends it; the first counts."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from threading import Event as ThreadEvent
-from typing import Protocol, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from spindle.calls import Call, CallOutcome
 from spindle.concurrency import spawn_background
@@ -176,8 +176,31 @@ class LoopRunner(ToolRunner, Protocol):
         ...
 
 
+Context = TypeVar("Context")
+Progress = TypeVar("Progress")
+
+
+class TurnWatch(Generic[Context, Progress]):
+    """Follows the steps of a turn; this one does nothing, and `StoryWriter` writes them down."""
+
+    def begin_iteration(self, ctx: Context, calls: Sequence[Progress] | None) -> None:
+        """Begin an iteration; that of a resumed turn begins with the calls that its model has requested."""
+
+    def add_calls(self, calls: Sequence[object]) -> None:
+        """Add the calls that the model has requested."""
+
+    def add_thought(self, id: str, text: str) -> None:
+        """Set what the model has thought so far."""
+
+    async def end_iteration(self, ctx: Context) -> None:
+        """End an iteration."""
+
+
 class LoopBound:
     """A context that can run calls for as long as a model loop runs it."""
+
+    watch: TurnWatch[Any, Any] = TurnWatch()
+    """What follows the steps of the turn."""
 
     bound_loop: LoopRunner | None = None
     """The loop that runs this context, if there is one."""

@@ -12,15 +12,17 @@ from spindle.errors import JournalError, LimitError, TurnConflictError, Unsavabl
 from spindle.events import Failed, TurnStart
 from spindle.turns import optional
 from spindle.turns.context import DispatchContext, TurnContext
-from spindle.turns.dispatch import LoopSettings, ModelLoop
 from spindle.turns.gate_desk import GateDesk
 from spindle.turns.middleware import Middleware, run_pipeline
+from spindle.turns.model_loop import LoopSettings, ModelLoop
 from spindle.turns.report import Advance, TurnProgress, TurnReport, build_turn_end
 from spindle.turns.signals import CancelEvent, abort_on
 
 if TYPE_CHECKING:
+    from spindle.journal.states import StateStore
     from spindle.turns.call_progress import CallProgress
     from spindle.turns.resumption import ResumedTurn
+    from spindle.turns.story_writer import StoryWriter
     from spindle.turns.turn_saver import TurnSaver
     from spindle.turns.turn_store import TurnStore
 
@@ -37,6 +39,8 @@ class TurnStages:
     """A spool of the runner itself, which has to forget turns that have ended."""
     timeout_seconds: float | None
     gates: GateDesk
+    stories: "StateStore | None" = None
+    """Where the stories of turns are written, if they are."""
 
     async def run(
         self, turn: TurnContext, cancel: CancelEvent | None, resumed: "ResumedTurn | None" = None
@@ -46,8 +50,10 @@ class TurnStages:
         run.saver = self._build_saver(run.ctx) if resumed is None else resumed.saver
         if events.has_observer("turn_start"):
             await events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=run.started_at, caller=turn.caller))
+        story: StoryWriter | None = None
         try:
             calls = None if resumed is None else resumed.calls
+            story = await self._open_story(run.ctx, calls)
             if cancel is None:
                 await self._run_in_time(run, calls, self.timeout_seconds)
             else:
@@ -63,9 +69,20 @@ class TurnStages:
         finally:
             self.gates.forget_turn(turn.id)
             report = run.to_report()
+            if story is not None:
+                await story.finish(run.ctx, report)
             if events.has_observer("turn_end"):
                 await events.emit_last("turn_end", build_turn_end(report, turn.caller))
         return report
+
+    async def _open_story(self, ctx: DispatchContext, calls: "Sequence[CallProgress] | None") -> "StoryWriter | None":
+        """Let a story of the turn be written; `None` if the runner has no place for it."""
+        if self.stories is None:
+            return None
+        ctx.watch = story = optional.StoryWriter(ctx, self.stories)
+        self.gates.watch_turn(ctx.turn_id, story)
+        await story.open(ctx, calls)
+        return story
 
     def _build_saver(self, ctx: DispatchContext) -> "TurnSaver | None":
         """Return what saves a turn; `None` without a journal, and for a dry run, in which nothing happens."""
@@ -84,6 +101,7 @@ class TurnStages:
         is_new = engine is not None and engine.stage == "turn-input"
         if is_new and events.has_observer("turn_start"):
             await events.emit("turn_start", TurnStart(turn_id=turn.id, started_at=run.started_at, caller=turn.caller))
+        story = await self._open_story(run.ctx, None if is_new else resumed.calls)
         seconds = self.timeout_seconds
         if seconds is not None and engine is not None:
             seconds = max(0.0, seconds - engine.count_seconds())
@@ -99,6 +117,8 @@ class TurnStages:
             self.gates.forget_turn(turn.id)
         if run.error is not None:
             await events.emit("error", Failed(turn_id=turn.id, error=run.error, stage=run.stage))
+        if story is not None:
+            await story.finish(run.ctx, run.to_report())
         if events.has_observer("turn_end"):
             await events.emit_last("turn_end", build_turn_end(run.to_report(), turn.caller))
         return Advance("suspended" if run.status == "suspended" else "ended", saver.step)

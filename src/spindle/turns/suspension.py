@@ -19,7 +19,7 @@ from spindle.errors import (
 )
 from spindle.execution.admission import read_call
 from spindle.execution.call_state import compute_call_checksum
-from spindle.execution.results import suspend_handler
+from spindle.execution.failures import suspend_handler
 from spindle.json_types import JsonValue
 from spindle.text import escape_surrogates, quote_name
 from spindle.tools.context import ToolContext

@@ -144,6 +144,7 @@ async def test_other_records_are_found_in_any_turn(records: Records) -> None:
     assert (await records.load()).messages == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 async def test_ids_and_turns_may_be_any_text(records: Records, text: str) -> None:
     record = call(text or "empty ids are refused", args={text: text}, results=text)

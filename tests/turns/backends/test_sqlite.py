@@ -293,6 +293,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 async def test_several_processes_may_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     with anyio.fail_after(40):
@@ -364,6 +365,7 @@ anyio.run(store, records)
 """
 
 
+@pytest.mark.slow
 async def test_forked_child_cannot_use_records_that_its_parent_has_open(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     with anyio.fail_after(40):
