@@ -9,7 +9,7 @@ PY := $(BIN)/python
 READY := $(VENV)/.ready
 BUILDING := $(VENV)/.building
 # All tests of a file run in one worker, so that their shared fixtures are created once. tests/conftest.py orders files.
-PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Keep compiled modules: the tests start many programs, and some machines set this variable to compile each time.
 export PYTHONDONTWRITEBYTECODE :=
@@ -19,7 +19,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test soak test-all test-pythons coverage check format lint types imports docs pictures names bench corpus lock dist clean
+.PHONY: help setup serve demo test soak test-all test-pythons coverage check format lint types imports scripts docs pictures names bench corpus lock dist clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -62,10 +62,12 @@ test-pythons: ## run the quick tests on every other supported Python that is ins
 		$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version </dev/null || exit 1; \
 	done
 
-soak: $(READY) ## kill replicas, processes and PostgreSQL for half an hour; count what is lost (SEED=n repeats a run)
+soak: $(READY) ## kill replicas and databases for half an hour, then watch a tab for an hour (SEED=n repeats a run)
 	@bash .ci/servers
 	$(PY) -m tests.soak $(if $(SEED),--seed $(SEED))
 
+# These tests wait for the programs they start; a third process uses that time.
+test-all: WORKERS := 3
 test-all: $(READY) ## run the slow tests, and all examples of the fuzzing ones
 	@bash .ci/servers
 	$(PYTEST) -m "slow or fuzz" --hypothesis-profile=thorough
@@ -76,7 +78,7 @@ coverage: $(READY) ## run the tests, and print the lines they do not reach
 	$(PY) -m coverage combine --quiet
 	$(PY) -m coverage report
 
-check: format lint types imports docs test ## run everything that must pass before a push
+check: format lint types imports scripts docs test ## run everything that must pass before a push
 
 format: $(READY) ## check the formatting (`.venv/bin/ruff format` repairs it)
 	$(PY) -m ruff format --check
@@ -90,11 +92,15 @@ types: $(READY) ## check the types, strictly
 imports: $(READY) ## check that files import only from rings further in
 	$(BIN)/lint-imports --no-logo --no-cache
 
+scripts: $(READY) ## check the types of the page's scripts (skipped where npm cannot be reached)
+	@$(PY) .ci/scripts.py
+
 docs: $(READY) ## build the documentation into site/; a warning is an error
 	$(PY) -m zensical build --strict --clean
 
-pictures: $(READY) ## draw the terminals in docs/pictures/ from what the demo and the command print
+pictures: $(READY) ## draw the terminals in docs/pictures/ from what the demo and the command print, and the page
 	$(PY) .ci/pictures.py
+	SPINDLE_PICTURES=docs/pictures/inspector $(PY) -m pytest -q -n 0 tests/inspector/test_screenshots.py
 
 names: $(READY) ## generate docs/names.md from the code
 	$(PY) .ci/names.py
@@ -113,5 +119,5 @@ dist: $(READY) ## build the wheel and the source archive into dist/
 	$(PY) -m build --no-isolation
 
 clean: ## remove everything that make created
-	rm -rf .venv .venv-* .peers .npm-tools .cache site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* .peers .npm-tools* .npm-page* .cache site dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .ruff_cache .pytest_cache
 	find . -type d -name __pycache__ -prune -exec rm -rf {} +

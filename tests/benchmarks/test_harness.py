@@ -78,6 +78,7 @@ async def test_each_sample_gets_what_setup_made_for_it_alone() -> None:
     assert seen == [[place] for place in range(2 * SLOW_ROUNDS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what is measured runs in processes of its own
 async def test_fresh_code_is_measured_inside_its_own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.harness.FRESH_ROUNDS", 2)

@@ -6,6 +6,7 @@ from spindle import Artifact
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", O200K_TOKENS)
 async def test_tokens_are_estimated_within_fifteen_percent_of_o200k(kind: str) -> None:
     text, true_count = build_text(kind), O200K_TOKENS[kind]

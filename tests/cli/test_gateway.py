@@ -1,12 +1,13 @@
 """The gateway of `spindle serve`: the tokens it accepts."""
 
+import gc
 import secrets
 from pathlib import Path
 
 import pytest
 
 from spindle.cli.config import load_config
-from spindle.cli.gateway import build_resource_settings, hash_tokens
+from spindle.cli.gateway import build_resource_settings, freeze_objects, hash_tokens
 from spindle.errors import InvalidConfigError
 
 
@@ -52,3 +53,18 @@ def test_unsafe_oauth_configurations_are_refused(tmp_path: Path, changed: str) -
     path.write_text(changed, encoding="utf-8")
     with pytest.raises(InvalidConfigError):
         build_resource_settings(load_config(path, environ={}))
+
+
+def test_objects_of_the_start_are_frozen_until_the_gateway_ends() -> None:
+    was_frozen = gc.get_freeze_count() > 0  # by those who run the tests
+    gc.unfreeze()
+    try:
+        with freeze_objects():
+            assert gc.get_freeze_count() > 1_000
+            with freeze_objects():
+                pass
+            assert gc.get_freeze_count() > 1_000
+        assert gc.get_freeze_count() == 0
+    finally:
+        if was_frozen:
+            gc.freeze()

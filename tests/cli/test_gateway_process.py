@@ -33,6 +33,7 @@ def test_the_suggested_command_works_in_every_shell(shell: str, tmp_path: Path) 
     assert "42" in ran.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_health_page_reports_a_spool_that_fails(tmp_path: Path) -> None:
     (tmp_path / "blocked").touch()
     config = '[tools]\nkit = ["arithmetic"]\n[spool]\npath = "blocked/spool"\n'

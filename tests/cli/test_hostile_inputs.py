@@ -39,7 +39,7 @@ from tests.fuzzing import examples
 
 
 def hostile(thorough: int) -> settings:
-    """Return the settings of a property: together 10,000 examples in `make test-all`, 15 of each in `make test`."""
+    """Return the settings of a property: together 8,500 examples in `make test-all`, 15 of each in `make test`."""
     return settings(max_examples=thorough if examples(100) == 100 else 15, deadline=None)
 
 
@@ -74,6 +74,7 @@ VALUE = st.recursive(
     lambda parts: st.lists(parts, max_size=4) | st.dictionaries(TEXT, parts, max_size=4),
     max_leaves=8,
 )
+OUTPUTS = st.sampled_from([[], ["--json"]])
 RAW = frozenset(
     [
         *(set(map(chr, [*range(32), *range(0x7F, 0xA0)])) - {"\n"}),
@@ -86,6 +87,7 @@ RAW = frozenset(
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
+    # A plain attribute: StringIO declares a property that is always None.
     encoding = "utf-8"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def isatty(self) -> bool:
@@ -165,19 +167,19 @@ def configurations(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@hostile(2_500)
-@given(configurations())
-def test_a_hostile_configuration_is_shown_or_refused(text: str) -> None:
+@hostile(1_500)
+@given(configurations(), OUTPUTS)
+def test_a_hostile_configuration_is_shown_or_refused(text: str, output: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "spindle.toml"
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
-        for words in (("trust", str(path), "--yes"), ("trust", str(path), "--yes", "--json")):
-            code, shown = show(folder, *words)
+        code, shown = show(folder, "trust", str(path), "--yes", *output)
 
-            assert code in {0, 2}
-            check_shown(shown)
+        assert code in {0, 2}
+        check_shown(shown)
 
 
 @contextmanager
@@ -202,10 +204,13 @@ async def answer(_args: Any, _ctx: Any, _meta: Any) -> str:
     return "answer"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@hostile(1_000)
-@given(st.lists(st.tuples(TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=3)), min_size=1, max_size=3))
-def test_hostile_names_and_descriptions_are_listed_without_raw_characters(found: list[tuple[str, str, Any]]) -> None:
+@hostile(500)
+@given(st.lists(st.tuples(TEXT, TEXT, st.dictionaries(TEXT, TEXT, max_size=3)), min_size=1, max_size=3), OUTPUTS)
+def test_hostile_names_and_descriptions_are_listed_without_raw_characters(
+    found: list[tuple[str, str, Any]], output: list[str]
+) -> None:
     tools: dict[str, Tool] = {}
     for name, description, parameters in found:
         properties = {key: {"type": "string", "description": text} for key, text in parameters.items()}
@@ -216,16 +221,14 @@ def test_hostile_names_and_descriptions_are_listed_without_raw_characters(found:
         config = Path(folder) / "spindle.toml"
         config.write_text('[tools]\nmodules = ["hostile_module:tools"]\n')
         chosen = ("--config", str(config))
-        for words in (("list", *chosen), ("list", "--json", *chosen)):
-            code, shown = show(Path(folder), *words)
+        code, shown = show(Path(folder), "list", *output, *chosen)
 
-            assert code == 0
-            check_shown(shown)
+        assert code == 0
+        check_shown(shown)
         for name in tools:
-            for flags in ((), ("--json",)):
-                code, shown = show(Path(folder), "show", *flags, *chosen, "--", name)
+            code, shown = show(Path(folder), "show", *output, *chosen, "--", name)
 
-                check_shown(shown)
+            check_shown(shown)
 
 
 KEYWORDS = ["type", "properties", "items", "enum", "const", "pattern", "anyOf", "allOf", "$ref", "$defs", "minimum"]
@@ -269,6 +272,7 @@ FORMS: list[Callable[[str], str]] = [
 PLACES = ["text", "structured", "key", "bytes", "artifact", "err", "field", "raise", "progress", "warn", "large"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @hostile(3_000)
 @given(st.sampled_from(PLACES), st.sampled_from(FORMS), TEXT, TEXT)

@@ -256,6 +256,7 @@ def test_a_tool_cannot_command_the_terminal(terminal: Terminal) -> None:
     assert "漢字" in screen
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_call_and_is_written_down(terminal: Terminal, place: Place, spindle: Command) -> None:
     terminal.start([*SPINDLE, "call", "hang"])
     terminal.wait_for("hang …")

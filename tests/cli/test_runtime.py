@@ -176,6 +176,7 @@ async def test_journal_is_shared_with_another_process(tmp_path: Path) -> None:
     assert [near.name for near in (tmp_path / "state").glob("journal*.sqlite")] == ["journal.sqlite"]
 
 
+@pytest.mark.slow
 async def test_tools_of_an_mcp_server_stand_beside_our_own(tmp_path: Path) -> None:
     (tmp_path / "up.py").write_text(UPSTREAM, encoding="utf-8")
     config = configured(

@@ -64,6 +64,7 @@ def test_a_spool_by_url_keeps_results_and_is_checked(spindle: Command, shop: Pla
     assert len(json.loads(spindle("spool", "list", "--json").out)["artifacts"]) == 1  # the check left nothing
 
 
+@pytest.mark.slow
 def test_an_object_store_is_reached_with_options_and_named_secrets(
     spindle: Command, shop: Place, moto_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,15 @@
 
 import ast
 import gc
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+INDENTED_IMPORT = r"(^[ \t]+|[;:][ \t]*)from\s+spindle\b"
+"""Occurs in every module that imports one of ours below its top level."""
 
 
 def parse_text(text: str) -> ast.Module:
@@ -24,6 +28,14 @@ def parse_text(text: str) -> ast.Module:
 def parse(path: Path) -> ast.Module:
     """Return the tree of a module of `src`, which most house tests look at; callers must not change it."""
     return parse_text(path.read_text(encoding="utf-8"))
+
+
+def parse_matching(paths: Iterable[Path], pattern: str) -> Iterator[tuple[Path, ast.Module]]:
+    """Yield the modules whose text the pattern occurs in, and their trees: parsing all of them takes seconds."""
+    regex = re.compile(pattern, re.MULTILINE)
+    for path in sorted(paths):
+        if regex.search(path.read_text(encoding="utf-8")):
+            yield path, parse(path)
 
 
 def walk_statements(tree: ast.AST) -> Iterator[ast.stmt]:

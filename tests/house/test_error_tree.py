@@ -12,7 +12,7 @@ import pytest
 
 from spindle import errors
 from spindle.errors import SpindleError
-from tests.house.sources import parse, walk_statements
+from tests.house.sources import parse_matching, walk_statements
 
 
 def tree_of(kind: type[SpindleError]) -> Iterator[type[SpindleError]]:
@@ -94,9 +94,9 @@ def test_no_two_errors_share_a_code() -> None:
 def test_every_public_error_is_defined_in_the_one_file(root: Path) -> None:
     elsewhere = [
         f"{path.relative_to(root)}: {node.name}"
-        for path in sorted((root / "src").rglob("*.py"))
+        for path, tree in parse_matching((root / "src").rglob("*.py"), r"^\s*class\s+\w+\([^:]*(Error|Exception)\b")
         if path.parent.name != "errors"
-        for node in walk_statements(parse(path))
+        for node in walk_statements(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         if any(re.search(r"(Error|Exception)$", ast.unparse(base)) for base in node.bases)
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import parse, walk_statements
+from tests.house.sources import INDENTED_IMPORT, parse_matching, walk_statements
 
 HEAVY = [
     "docstring_parser",
@@ -109,9 +109,14 @@ def test_importing_the_door_loads_nothing_heavy(statement: str) -> None:
     assert not [name for name in HEAVY if name in loaded]
 
 
-def worldly(path: Path) -> Iterator[str]:
+MARKS = (
+    rf"\b(import|from)\b.*\b({'|'.join(TOUCH_THE_WORLD)})\b|\bopen\s*\(|\.\s*({'|'.join(sorted(FILE_METHODS))})\s*\("
+)
+"""Occurs in every module that `find_io` finds something in."""
+
+
+def find_io(path: Path, tree: ast.Module) -> Iterator[str]:
     """Yield the places where a module uses disk, network, processes or one kind of event loop."""
-    tree = parse(path)
     awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
     for node in ast.walk(tree):
         match node:
@@ -137,14 +142,14 @@ def test_only_the_outer_files_touch_disk_network_and_processes(root: Path) -> No
     inner = [path for path in sorted(package.rglob("*.py")) if not is_outer(path.relative_to(package))]
 
     assert inner
-    assert not [place for path in inner for place in worldly(path)]
+    assert not [place for path, tree in parse_matching(inner, MARKS) for place in find_io(path, tree)]
 
 
-def trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    """Yield every module of the package by its path."""
+def trees(root: Path, pattern: str) -> Iterator[tuple[str, ast.Module]]:
+    """Yield the modules of the package that the pattern occurs in, by their paths."""
     package = root / "src" / "spindle"
-    for path in sorted(package.rglob("*.py")):
-        yield path.relative_to(package).as_posix(), parse(path)
+    for path, tree in parse_matching(package.rglob("*.py"), pattern):
+        yield path.relative_to(package).as_posix(), tree
 
 
 def is_import_by_name(node: ast.AST) -> bool:
@@ -159,7 +164,8 @@ def is_import_by_name(node: ast.AST) -> bool:
 
 
 def test_no_other_module_imports_by_name(root: Path) -> None:
-    found = {place for place, tree in trees(root) if any(map(is_import_by_name, ast.walk(tree)))}
+    named = trees(root, "import_module|__import__")
+    found = {place for place, tree in named if any(map(is_import_by_name, ast.walk(tree)))}
 
     assert "doors.py" in found
     assert not found - set(IMPORTS_BY_NAME)
@@ -177,6 +183,7 @@ def own_imports_inside_functions(tree: ast.Module) -> list[int]:
 
 
 def test_own_modules_are_imported_at_the_top_or_for_a_listed_reason(root: Path) -> None:
-    found = {place: lines for place, tree in trees(root) if (lines := own_imports_inside_functions(tree))}
+    indented = trees(root, INDENTED_IMPORT)
+    found = {place: lines for place, tree in indented if (lines := own_imports_inside_functions(tree))}
 
     assert not {place: lines for place, lines in found.items() if place not in IMPORTS_INSIDE_FUNCTIONS}

@@ -58,7 +58,7 @@ def count_own(modules: set[str]) -> int:
                 "spindle.trust.envelope",
             },
         ),
-        (("call", "calculate", "expression=1+2"), 172, {"http.client", "xml"}),
+        (("call", "calculate", "expression=1+2"), 175, {"http.client", "xml"}),
     ],
     ids=["list", "call"],
 )

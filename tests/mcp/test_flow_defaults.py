@@ -90,6 +90,7 @@ ANY_JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.dictionaries(WORDS, ANY_JSON))
 def test_no_schema_makes_it_fail(given: Any) -> None:

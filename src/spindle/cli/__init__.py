@@ -5,6 +5,7 @@ from spindle.doors import open_door
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from spindle.cli.config.loader import load_config as load_config
+    from spindle.cli.page import is_page_served as is_page_served
     from spindle.cli.runtime import Runtime as Runtime
     from spindle.cli.runtime import open_runtime as open_runtime
     from spindle.cli.runtime_apis import register_apis as register_apis

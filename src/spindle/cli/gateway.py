@@ -1,13 +1,12 @@
 """The gateway behind `spindle serve`: the runtime of a configuration as one MCP server, over HTTP or stdio."""
 
-import json
+import gc
 import os
-import shlex
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,27 +14,33 @@ from secrets import token_hex
 from typing import Any, cast
 
 import anyio
+from anyio import to_thread
 from mcp.server.lowlevel import Server
 
-from spindle import cli, execution, telemetry
+from spindle import cli, execution, inspector, telemetry
+from spindle.cli.announcement import announce, get_host, print_stopping
 from spindle.cli.config.loader import Config
 from spindle.cli.config.sources import RemoteStore
 from spindle.cli.gateway_metrics import GatewayMetrics, build_call_metrics
-from spindle.cli.options import ConfigOptions, find_own_command, list_config_arguments
+from spindle.cli.options import ConfigOptions
 from spindle.cli.output import Output, print_message
+from spindle.cli.page import build_link, build_page, is_page_served
 from spindle.cli.runtime import Runtime, open_runtime
 from spindle.cli.runtime_lock import watch_lock
 from spindle.cli.runtime_stores import check_spool, read_state_key
 from spindle.cli.runtime_tools import load_object
+from spindle.cli.sample_files import has_empty_scratch, write_samples
+from spindle.cli.server_file import remove_record, write_record
 from spindle.errors import UpstreamRequiredError, UsageError
 from spindle.json_types import JsonObject
 from spindle.mcp import lint
 from spindle.mcp.client.lifecycle import ServerStatus
 from spindle.mcp.oauth.settings import ResourceSettings
 from spindle.mcp.server.cache_hints import check_scope
-from spindle.mcp.server.http import EVERYWHERE, HttpSettings, http_app, is_loopback
+from spindle.mcp.server.http import HttpSettings, http_app, is_loopback
 from spindle.mcp.server.http_callers import identify_caller, token_hash
 from spindle.mcp.server.http_checks import MIN_TOKEN_BITS, estimate_bits
+from spindle.mcp.server.http_page import PageRoute
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.serve import bind_socket, limit_spool, propagate_changes, serve_http, serve_stdio
 from spindle.mcp.server.sessions import Caller
@@ -77,8 +82,82 @@ async def over_http(
     config: Config, where: ConfigOptions, profile: str | None, host: str | None, port: int | None
 ) -> None:
     """Serve the tools over HTTP; `host` and `port` override the configuration."""
+    section, http = config.server, _build_http_settings(config, host, port)
+    check_scope(section.cache_scope, has_tokens=http.needs_token)
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(bind_socket(http))
+        http = replace(http, port=listening.getsockname()[1])
+        calls = build_call_metrics(config)
+        runtime = await stack.enter_async_context(
+            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False, profile=profile)
+        )
+        if has_empty_scratch(config):
+            await to_thread.run_sync(write_samples, config)
+        ready, options = anyio.Event(), _server_options(runtime, profile)
+        shared = build_shared(runtime)
+        server = ToolServer(
+            runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
+        )
+        spool_problems: list[str] = []
+        metrics = GatewayMetrics(runtime=runtime, calls=calls)
+        health = partial(_health, runtime, spool_problems, shared)
+        page = build_page(runtime, server, http, profile, health) if is_page_served(config, http) else None
+        app = http_app(
+            server,
+            http,
+            health=health,
+            shared=shared,
+            metrics=(lambda: metrics.answer(server)) if section.metrics else None,
+            refusals=metrics.refusals,
+            page=None if page is None else PageRoute(app=page, owns=inspector.is_page_path),
+        )
+        link = None if page is None else await build_link(runtime, f"{http.scheme}://{get_host(http)}:{http.port}")
+
+        def on_ready(address: str) -> None:
+            record = write_record(config, address, page=page is not None, certificate=http.tls_certificate)
+            stack.callback(remove_record, config, record)
+            announce(runtime, where, address, http, link)
+
+        if shared is not None:
+            await stack.enter_async_context(shared.replica.open())
+        stack.enter_context(freeze_objects())
+        async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
+            tasks.start_soon(_start_upstream, runtime, ready)
+            tasks.start_soon(_watch_spool, runtime, spool_problems)
+            tasks.start_soon(_watch_lock, runtime)
+            tasks.start_soon(_limit_spool, runtime, server)
+            tasks.start_soon(_lint_upstream, runtime)
+            await serve_http(
+                server,
+                app,
+                http,
+                listening=listening,
+                stop_seconds=section.stop_seconds,
+                on_ready=on_ready,
+                on_stopping=lambda: _stop(server, page, section.stop_seconds),
+            )
+            tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def freeze_objects() -> Generator[None, None, None]:
+    """Keep the objects of a started process, 130,000 and more, out of garbage collections until the block is left.
+
+    A collection of them all stops every thread, and so the event loop, for 30 to 150 ms.
+    """
+    was_frozen = gc.get_freeze_count() > 0  # by a program that serves inside itself
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
+
+
+def _build_http_settings(config: Config, host: str | None, port: int | None) -> HttpSettings:
     section = config.server
-    http = HttpSettings(
+    return HttpSettings(
         host=section.host if host is None else host,
         port=section.port if port is None else port,
         path=section.path,
@@ -92,47 +171,6 @@ async def over_http(
         max_sessions=section.max_sessions,
         max_requests_per_minute=section.max_requests_per_minute,
     )
-    check_scope(section.cache_scope, has_tokens=http.needs_token)
-    async with AsyncExitStack() as stack:
-        listening = stack.enter_context(bind_socket(http))
-        http = replace(http, port=listening.getsockname()[1])
-        calls = build_call_metrics(config)
-        runtime = await stack.enter_async_context(
-            open_runtime(config, interceptors=_observers(calls), wait_for_servers=False, profile=profile)
-        )
-        ready, options = anyio.Event(), _server_options(runtime, profile)
-        shared = build_shared(runtime)
-        server = ToolServer(
-            runtime.executor, runtime.registry, identify=identify_caller, tools_ready=ready, shared=shared, **options
-        )
-        spool_problems: list[str] = []
-        page = GatewayMetrics(runtime=runtime, calls=calls)
-        app = http_app(
-            server,
-            http,
-            health=lambda: _health(runtime, spool_problems),
-            shared=shared,
-            metrics=(lambda: page.answer(server)) if section.metrics else None,
-            refusals=page.refusals,
-        )
-        if shared is not None:
-            await stack.enter_async_context(shared.replica.open())
-        async with propagate_changes(server, runtime.on_change), anyio.create_task_group() as tasks:
-            tasks.start_soon(_start_upstream, runtime, ready)
-            tasks.start_soon(_watch_spool, runtime, spool_problems)
-            tasks.start_soon(_watch_lock, runtime)
-            tasks.start_soon(_limit_spool, runtime, server)
-            tasks.start_soon(_lint_upstream, runtime)
-            await serve_http(
-                server,
-                app,
-                http,
-                listening=listening,
-                stop_seconds=section.stop_seconds,
-                on_ready=lambda address: _announce(runtime, where, address, http),
-                on_stopping=lambda: _print_stopping(server.load.running, section.stop_seconds),
-            )
-            tasks.cancel_scope.cancel()
 
 
 async def _limit_spool(runtime: Runtime, server: ToolServer) -> None:
@@ -322,14 +360,15 @@ async def _watch_spool(runtime: Runtime, problems: list[str]) -> None:
         await anyio.sleep(SPOOL_CHECK_SECONDS)
 
 
-def _health(runtime: Runtime, spool_problems: Sequence[str]) -> JsonObject:
+def _health(runtime: Runtime, spool_problems: Sequence[str], shared: SharedRecords | None = None) -> JsonObject:
     servers = [] if runtime.servers is None else runtime.servers.status()
     is_failing = any(each.required and each.state != "ready" and each.error is not None for each in servers)
     listed = [_status_to_json(each) for each in servers]
     # Calls are still answered without a spool, so it does not make the gateway fail.
     spool = {"status": "failing", "error": spool_problems[0]} if spool_problems else {"status": "ok"}
     status = "failing" if is_failing else "ok"
-    return {"status": status, "tools": len(runtime.registry), "servers": listed, "spool": spool}
+    known: JsonObject = {"status": status, "tools": len(runtime.registry), "servers": listed, "spool": spool}
+    return known if shared is None else known | {"replicas": 1 + shared.replica.others}
 
 
 def _status_to_json(status: ServerStatus) -> JsonObject:
@@ -338,46 +377,7 @@ def _status_to_json(status: ServerStatus) -> JsonObject:
     return {name: value for name, value in facts.items() if value not in (None, ())}
 
 
-def _announce(runtime: Runtime, where: ConfigOptions, address: str, http: HttpSettings) -> None:
-    out, has_token = Output(sys.stderr), http.needs_token
-    own, chosen = find_own_command(), list_config_arguments(where)
-    # A client starts the command in another folder, where it would not find this configuration.
-    named = [] if where.config is not None or runtime.config.file is None else ["--config", str(runtime.config.file)]
-    entry: JsonObject = {"type": "http", "url": address}
-    if http.tokens:
-        entry["headers"] = {"Authorization": "Bearer ${SPINDLE_TOKEN}"}
-    names = [] if runtime.servers is None else [each.name for each in runtime.servers.status()]
-    count = len(runtime.registry)
-    own_tools = [f"{count} tool{'' if count == 1 else 's'}"] if count or not names else []
-    theirs = [f"the tools of {' and '.join(names)}"] if names else []
-    served = " and ".join([*own_tools, *theirs])
-    out.line(("Spindle serves", "bold"), f" {served} at ", (address, "cyan"))
-    if not has_token:
-        out.line(("No token is configured: every program on this machine may call these tools.", "dim"))
-    if http.host in EVERYWHERE:
-        port = address.split("://")[1].split("/", maxsplit=1)[0].rpartition(":")[2]
-        names = [each.removesuffix(":*") + (f":{port}" if each.endswith(":*") else "") for each in http.allowed_hosts]
-        if names:
-            others = ", ".join(f"{http.scheme}://{name}{http.path}" for name in names)
-            out.line("From other machines: ", (others, "cyan"))
-        else:
-            out.line(("Other machines are refused until [server] allowed_hosts has the name they use.", "dim"))
-    out.line()
-    out.line("For your MCP client's configuration:")
-    out.line(f"  {json.dumps({'mcpServers': {'spindle': entry}})}")
-    out.line("Or let the client start it:")
-    started = {"command": own, "args": [*named, *chosen, "serve", "--stdio"]}
-    out.line(f"  {json.dumps({'mcpServers': {'spindle': started}})}")
-    out.line()
-    first = ["call", "calculate", "expression=6*7"] if "calculate" in runtime.registry else ["list"]
-    # Quoted: zsh refuses a word with * that matches no file.
-    typed = shlex.join(["spindle" if shutil.which("spindle") == own else os.path.relpath(own), *chosen, *first])
-    out.line("Try, in another terminal:  ", (typed, "cyan"))
-    out.line(("Ctrl-C stops the server after running calls have finished.", "dim"))
-    sys.stderr.flush()
-
-
-def _print_stopping(running_calls: int, seconds: float) -> None:
-    if running_calls:
-        calls = "1 running call" if running_calls == 1 else f"{running_calls} running calls"
-        print_message(f"stopping; waiting up to {seconds:g} s for {calls}", "press Ctrl-C again to stop now")
+def _stop(server: ToolServer, page: "inspector.InspectorApp | None", seconds: float) -> None:
+    if page is not None:
+        page.close()
+    print_stopping(server.load.running, seconds)

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from spindle.errors import SpindleError
 from spindle.execution.ticket_settings import TicketSettings
 from spindle.execution.tickets import open_office
 from spindle.extras import missing_extra
+from spindle.json_types import JsonObject
 from spindle.mcp.client.lifecycle import ServerState
 from spindle.mcp.server.http import MetricsAnswer
 from spindle.mcp.server.tool_server import ToolServer
@@ -98,16 +100,10 @@ class GatewayMetrics:
         )
 
     async def _sample_stores(self) -> AsyncIterator[Family]:
-        try:
-            stats = await self.runtime.spool.stats()
-            yield Family(name="spindle_spool_bytes", help="Bytes in the spool.", values=[({}, stats.bytes)])
-            yield Family(name="spindle_spool_artifacts", help="Artifacts in the spool.", values=[({}, stats.count)])
-        except (SpindleError, OSError):
-            pass  # /health says what is wrong with it
-        journal = self.runtime.config.journal
-        if isinstance(journal, Path):
-            size = sum(_measure(journal.with_name(journal.name + suffix)) for suffix in ("", "-wal"))
-            yield Family(name="spindle_journal_bytes", help="Bytes of the journal's file.", values=[({}, size)])
+        sizes = await measure_stores(self.runtime)
+        for name, what in _SIZES.items():
+            if sizes.get(name) is not None:
+                yield Family(name=f"spindle_{name}", help=what, values=[({}, sizes[name])])
         waiting = await self._count_approvals()
         if waiting is not None:
             what = f"Calls that wait for a person's approval, at most {_MAX_APPROVALS}."
@@ -123,6 +119,25 @@ class GatewayMetrics:
             return None if office is None else len(await office.list("pending", limit=_MAX_APPROVALS))
         except (SpindleError, OSError):
             return None
+
+
+_SIZES: Final = {
+    "spool_bytes": "Bytes in the spool.",
+    "spool_artifacts": "Artifacts in the spool.",
+    "journal_bytes": "Bytes of the journal's file.",
+}
+
+
+async def measure_stores(runtime: Runtime) -> JsonObject:
+    """Return the sizes of the spool and the journal; one that is not known is left out."""
+    sizes: JsonObject = {}
+    with suppress(SpindleError, OSError):  # /health says what is wrong with it
+        stats = await runtime.spool.stats()
+        sizes |= {"spool_bytes": stats.bytes, "spool_artifacts": stats.count}
+    journal = runtime.config.journal
+    if isinstance(journal, Path):
+        sizes["journal_bytes"] = sum(_measure(journal.with_name(journal.name + suffix)) for suffix in ("", "-wal"))
+    return sizes
 
 
 def _measure(path: Path) -> int:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -64,6 +64,11 @@ def to_exit_code(outcome: CallOutcome) -> int:
     return _BY_CODE.get(outcome.result.code, FAILED) if isinstance(outcome.result, Err) else OK
 
 
+def to_report_exit_code(report: Mapping[str, object]) -> int:
+    """Return the exit code for the report of an outcome."""
+    return OK if report["code"] is None else _BY_CODE.get(str(report["code"]), FAILED)
+
+
 _GC_THRESHOLD: Final = 50_000
 _LONG_COMMANDS: Final = frozenset({"serve", "worker", "follow"})
 """Commands that run until they are stopped: their memory must not grow."""
@@ -73,6 +78,7 @@ COMMANDS = (
     ("show", "spindle.cli.commands.show:show_tool", "Show one tool: its parameters and requirements."),
     ("call", "spindle.cli.commands.call:call_tool", "Call a tool and print its outcome."),
     ("serve", "spindle.cli.commands.serve:serve", "Serve the tools to MCP clients."),
+    ("page", "spindle.cli.commands.page:page", "Print a link to the page of the running server."),
     ("worker", "spindle.cli.commands.worker:worker", "Run calls that a durable engine hands out."),
     ("spool", "spindle.cli.commands.spool:spool", "Read large results stored in full."),
     ("journal", "spindle.cli.commands.journal:journal", "Inspect recorded calls and their outcomes."),

@@ -1,5 +1,7 @@
 """Prompts at the terminal: approval of calls, and answers to the gates of tools."""
 
+import getpass
+import os
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -144,3 +146,11 @@ async def _answer(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
     return await to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+
+
+def get_user() -> str:
+    """Return the name of the user of this terminal."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may have no name for its user
+        return f"user {os.getuid()}"

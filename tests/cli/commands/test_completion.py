@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from cyclopts import App
+from cyclopts.completion._base import extract_completion_data
 
 from spindle import Tool, ToolRegistry
 from spindle.cli.commands.completion import ZSH_REGISTRATION
@@ -40,9 +41,18 @@ def found(shell: str) -> str:
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, Path]]:
-    """The scripts; the command takes them from here too, since each takes half a second to generate."""
+    """The scripts; the command takes them from here too, since the options of all commands take a second to collect."""
     folder = tmp_path_factory.mktemp("completion")
-    generated = {shell: build_app().generate_completion(shell=cast("Any", shell)) for shell in SHELLS}
+    app = build_app()
+    collected = extract_completion_data(app)
+
+    def take_collected(_app: App) -> object:
+        return collected
+
+    with pytest.MonkeyPatch.context() as patch:
+        for shell in SHELLS:  # the same for each of them
+            patch.setattr(f"cyclopts.completion.{shell}.extract_completion_data", take_collected)
+        generated = {shell: app.generate_completion(shell=cast("Any", shell)) for shell in SHELLS}
     written = {shell: folder / f"spindle.{shell}" for shell in SHELLS}
     for shell, path in written.items():
         path.write_text(generated[shell] + (ZSH_REGISTRATION if shell == "zsh" else ""), encoding="utf-8")
@@ -71,6 +81,7 @@ def test_the_shell_itself_finds_no_fault_with_its_script(shell: str, scripts: di
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -107,6 +118,7 @@ def test_fish_offers_commands_and_tools(scripts: dict[str, Path], on_path: dict[
     assert {"journal", "calculate"} <= set(names)
 
 
+@pytest.mark.slow
 def test_zsh_loads_the_script_as_a_completion(scripts: dict[str, Path], on_path: dict[str, str], place: Place) -> None:
     folder = place.work / "functions"
     folder.mkdir()

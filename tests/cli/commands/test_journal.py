@@ -163,8 +163,9 @@ async def test_numbered_files_of_older_versions_are_listed_too(tmp_path: Path) -
 
 def set_version(path: Path, version: int) -> None:
     with closing(sqlite3.connect(path)) as other:
-        other.execute("DROP TABLE states")  # which a later version added, as this index and this column
-        other.execute("DROP INDEX calls_by_session")
+        other.execute("DROP TABLE states")  # which a later version added, as these indexes and this column
+        for index in ("by_session", "by_turn", "failed"):
+            other.execute(f"DROP INDEX calls_{index}")
         other.execute("ALTER TABLE calls DROP COLUMN caller")
         other.execute(f"PRAGMA user_version = {version}")
 

@@ -5,8 +5,9 @@ import json
 import anyio
 import pytest
 
-from spindle import Spool
+from spindle import Journal, Spool, TurnRunner
 from spindle.cli.main import NOT_FOUND, OK, USAGE
+from spindle.testing import ScriptedModel
 from tests.cli.conftest import Command, Place
 
 TEXT = "\n".join(f"line {number}" for number in range(100))
@@ -85,6 +86,17 @@ def test_rm_removes_what_is_named_and_gc_what_is_too_much(spindle: Command, kept
     assert spindle("spool", "rm").code == USAGE
     assert json.loads(spindle("spool", "rm", "bb22", "--json").out) == {"removed": ["cli/2026-01-01/log-bb22"]}
     assert spindle("spool", "rm", "bb22").code == NOT_FOUND
-    assert json.loads(spindle("spool", "gc", "--json").out) == {"removed": 0}
-    assert json.loads(spindle("spool", "gc", "--max-bytes", "10", "--json").out) == {"removed": 1}
+    assert json.loads(spindle("spool", "gc", "--json").out) == {"removed": 0, "stories": 0}
+    assert json.loads(spindle("spool", "gc", "--max-bytes", "10", "--json").out) == {"removed": 1, "stories": 0}
     assert json.loads(spindle("spool", "list", "--json").out)["artifacts"] == []
+
+
+def test_gc_removes_the_stories_of_turns_that_are_too_old(spindle: Command, kept: Place) -> None:
+    async def tell() -> None:
+        async with Journal.sqlite(kept.state / "journal.sqlite") as journal:
+            await TurnRunner(executor_callback=ScriptedModel("done"), journal=journal).run(turn_id="t")
+
+    anyio.run(tell)
+    assert json.loads(spindle("spool", "gc", "--json").out) == {"removed": 0, "stories": 0}
+    assert json.loads(spindle("spool", "gc", "--max-age-days", "0", "--json").out) == {"removed": 2, "stories": 1}
+    assert json.loads(spindle("spool", "gc", "--max-age-days", "0", "--json").out) == {"removed": 0, "stories": 0}

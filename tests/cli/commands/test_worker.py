@@ -46,6 +46,7 @@ def test_an_unknown_queue_is_refused(spindle: Command, place: Place) -> None:
     assert "spindle, orders" in ran.err
 
 
+@pytest.mark.slow
 def test_a_password_in_the_url_is_reported(spindle: Command, place: Place) -> None:
     place.configure('[engine]\nurl = "dbos+postgresql://u:pw@127.0.0.1:1/d"\n')
     ran = spindle("doctor")
@@ -61,6 +62,7 @@ def test_without_any_queue_it_says_so(spindle: Command, place: Place) -> None:
     assert "task_queues" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["temporal://127.0.0.1:1", "dbos+postgresql://u@127.0.0.1:1/d"])
 def test_doctor_reports_an_engine_that_cannot_be_reached(spindle: Command, place: Place, url: str) -> None:
     place.configure(f'[engine]\nurl = "{url}"\n')

@@ -41,6 +41,7 @@ def of_the_user(server: str, ctx: ToolContext) -> HeaderMapping:
     return {"X-Team": f"{server}-{ctx.session_id}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["url", "older"])
 async def test_each_call_brings_its_own_headers_also_beside_others(
     revision: str, request: pytest.FixtureRequest

@@ -70,6 +70,7 @@ async def test_an_optional_server_that_is_dead_is_warned_of_with_its_last_words(
     assert received.warned_of("'dead'", "exit code 2", "no such table")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -211,6 +212,23 @@ async def test_an_explicit_restart_does_not_wait(tmp_path: Path) -> None:
         await servers.restart("h")
         assert servers.status()[0].state == "ready"
     assert starts(log) == 3
+
+
+@pytest.mark.slow
+async def test_a_latency_is_measured_without_starting_or_losing_a_server(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with McpServers([hostile(log=log)]) as idle:
+        assert await idle.measure_latency("h") is None
+    assert starts(log) == 0
+    async with connected(hostile(), hostile("--no-ping", name="hangs", start_timeout_seconds=3)) as servers:
+        latency = await servers.measure_latency("h")
+        with pytest.raises(UpstreamError):
+            await servers.measure_latency("hangs")
+        with pytest.raises(UnknownServerError):
+            await servers.measure_latency("nobody")
+        assert [(each.state, each.restarts) for each in servers.status()] == [("ready", 0), ("ready", 0)]
+    assert latency is not None
+    assert latency > 0
 
 
 @pytest.mark.slow

@@ -60,6 +60,7 @@ async def test_an_idempotent_hint_of_an_untrusted_server_does_not_allow_a_retry(
     assert error_of(outcome).code == "execution_failed"
 
 
+@pytest.mark.slow
 async def test_a_call_to_a_hanging_server_ends_at_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with connected(hostile(log=log, timeout_seconds=2)) as servers:

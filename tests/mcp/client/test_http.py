@@ -27,6 +27,7 @@ def error_of(outcome: Any) -> Err:
     return outcome.result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "words"),
     [

@@ -120,6 +120,7 @@ async def test_a_log_message_of_a_server_becomes_an_event(url: str) -> None:
     assert received.logs[0].payload["server"] == "e"
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server(url: str, tmp_path: Path) -> None:
     left = tmp_path / "left"
     async with connected(web(url, timeout_seconds=1)) as servers:
@@ -145,6 +146,7 @@ async def test_a_question_is_put_as_a_gate_and_its_answer_goes_back(url: str) ->
     assert report.tool_calls[0].results == "hello Ada"
 
 
+@pytest.mark.slow
 async def test_tools_that_come_and_go_are_followed(url: str) -> None:
     async with connected(web(url)) as servers:
         await call(servers, "mcp__e__grow")

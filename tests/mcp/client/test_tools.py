@@ -207,6 +207,7 @@ async def test_settings_of_single_tools_apply_and_a_hidden_tool_is_neither_shown
     assert received.warned_of("'nobody'", "settings")
 
 
+@pytest.mark.slow
 async def test_the_registry_follows_what_the_server_lists_and_leaves_the_rest_alone() -> None:
     async with connected(hostile()) as servers:
         before = servers.registry.get("mcp__h__ok")

@@ -70,6 +70,7 @@ def text_of(outcome: CallOutcome) -> str:
     return outcome.result.value if isinstance(outcome.result, Ok) else outcome.result.error
 
 
+@pytest.mark.slow
 async def test_two_users_of_three_servers_never_share_a_token(
     issuer: Issuer, upstreams: dict[str, Upstream], tmp_path: Path
 ) -> None:
@@ -278,6 +279,7 @@ async def test_a_user_without_login_has_no_prompts_or_resources_and_nothing_is_s
     assert (problems[0].user, problems[0].command) == ("bob", "spindle login one --user bob")
 
 
+@pytest.mark.slow
 @one_loop
 async def test_a_definition_that_one_user_alone_is_shown_is_withheld_from_him_alone(
     issuer: Issuer, upstreams: dict[str, Upstream], tmp_path: Path
@@ -326,6 +328,7 @@ async def test_a_definition_that_one_user_alone_is_shown_is_withheld_from_him_al
     assert text_of(accepted).split()[0] == "ann"
 
 
+@pytest.mark.slow
 @one_loop
 async def test_idle_connections_are_closed_and_the_number_is_bounded(
     issuer: Issuer, upstreams: dict[str, Upstream], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

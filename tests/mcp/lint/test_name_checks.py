@@ -6,6 +6,7 @@ import pytest
 
 from spindle.mcp.lint import Finding, Subject
 from spindle.mcp.lint.name_checks import check_names
+from tests.bounds import bounded_cpu
 
 
 def named(*pairs: tuple[str | None, str], **texts: Any) -> list[Finding]:
@@ -69,3 +70,15 @@ def test_a_reference_to_a_tool_of_another_server_is_reported_with_its_place() ->
 
 def test_a_plain_word_is_not_a_reference() -> None:
     assert named(("a", "search"), ("b", "fact"), fact="Use it to search facts.") == []
+
+
+@pytest.mark.parametrize("run", ["x", "1a", "aB-", "aA", "_a", "ab1"])
+def test_a_long_text_takes_linear_time(run: str) -> None:
+    with bounded_cpu(2):
+        assert named(("a", "read_mail"), ("b", "fact"), fact=run * 20_000) == []
+
+
+@pytest.mark.parametrize("text", ["9read_mail", "(read_mail)", "9readMail", "XreadMail"])
+def test_a_reference_is_found_after_digits_and_marks(text: str) -> None:
+    found = named(("a", "read_mail"), ("c", "readMail"), ("b", "fact"), fact=text)
+    assert [each.rule for each in found if each.server == "b"] == ["SP116"]

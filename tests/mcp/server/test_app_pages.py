@@ -81,6 +81,7 @@ async def test_an_app_gets_the_names_of_its_own_server_only(monkeypatch: Any) ->
     assert reach["prompts"] == {"greet": "mcp__fs__greet"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stated", ["file:///page", "UI://app/main", "ui:///app/main", "x"])
 @pytest.mark.parametrize("kind", ["text/html;profile=mcp-app", "application/xhtml+xml", None])
 async def test_a_page_is_limited_whatever_uri_its_server_writes_into_it(

@@ -83,6 +83,7 @@ async def test_a_newer_client_listens_to_the_resources_it_may_read(theirs: str, 
     assert events.honored.resource_subscriptions == [A]
 
 
+@pytest.mark.slow
 @BOTH
 @OURS
 async def test_clients_hear_of_changed_lists_and_see_them(ours: str, theirs: str, monkeypatch: Any) -> None:

@@ -138,6 +138,7 @@ async def test_a_token_decides_what_is_seen_and_run(mode: str) -> None:
     assert "wrote yes" in text_of(done)
 
 
+@pytest.mark.slow
 @both_revisions
 async def test_clients_cannot_read_each_others_artifacts(mode: str) -> None:
     async with served(tokens=TOKENS) as address, client_of(address, mode, READER) as first:
@@ -270,6 +271,7 @@ async def test_a_small_answer_is_not_delayed_by_nagles_algorithm(monkeypatch: py
     assert all(no_delay)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [None, READER], ids=["no tokens", "a token"])
 async def test_nothing_is_kept_of_a_session_that_was_ended(token: str | None) -> None:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -92,6 +92,7 @@ NEARLY: dict[str, list[tuple[str, str]]] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_token_that_differs_slightly_is_rejected() -> None:
     async with at_the_door(tokens=TOKENS) as http:
         answers = {

@@ -47,6 +47,7 @@ class Held:
                 await self.changed.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_quick_call_does_not_wait_for_the_slow_calls_of_another_client(mode: str) -> None:
     held, answer, running = Held(), "", 0

@@ -17,6 +17,7 @@ def anyio_backend() -> str:
     return "asyncio"  # uvicorn supports only asyncio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begun",
     [
@@ -47,6 +48,7 @@ async def test_a_request_that_never_comes_to_its_end_is_hung_up_on(
     assert said.count(b"HTTP/1.1 200") == begun.count(b"\r\n\r\nGET")
 
 
+@pytest.mark.slow
 async def test_a_connection_with_occasional_requests_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "REQUEST_TIMEOUT_SECONDS", 1)
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

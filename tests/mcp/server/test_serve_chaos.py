@@ -80,6 +80,7 @@ async def test_a_heavy_misdeed_ends_its_own_call_and_harms_no_other(misdeed: str
     assert code_of(again) in {None, "not_available", "timed_out"}  # it may be starting still
 
 
+@pytest.mark.slow
 async def test_calls_beside_a_crash_have_one_outcome_each_and_the_server_works_again(tmp_path: Path) -> None:
     outcomes: Counter[str | None] = Counter()
     async with inside(tmp_path, hostile("bad", timeout_seconds=30)) as gateway, gateway.client(MODERN) as client:
@@ -118,6 +119,7 @@ async def test_answers_out_of_order_reach_the_clients_that_asked(tmp_path: Path)
     assert said == {n: f"answer {n}" for n in range(10)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dead",
     [hostile("dead", "--fail"), entry("dead", ["no-such-program-at-all"])],

@@ -40,6 +40,7 @@ def known_as(key: str, profile: str | None = None) -> Callable[[Any], Caller]:
     return lambda _ctx: Caller(key=key, profile=profile)
 
 
+@pytest.mark.slow
 @both_revisions
 async def test_tools_of_each_server_have_its_name_as_a_prefix(mode: str, tmp_path: Path) -> None:
     async with inside(tmp_path, hostile("one") + hostile("two")) as gateway, gateway.client(mode) as client:
@@ -50,6 +51,7 @@ async def test_tools_of_each_server_have_its_name_as_a_prefix(mode: str, tmp_pat
     assert text_of(said) == "from two"
 
 
+@pytest.mark.slow
 @both_revisions
 async def test_a_profile_sees_and_reaches_only_its_servers(mode: str, tmp_path: Path) -> None:
     config = hostile("one") + hostile("two") + ALONE
@@ -61,6 +63,7 @@ async def test_a_profile_sees_and_reaches_only_its_servers(mode: str, tmp_path: 
     assert code_of(refused) == "not_available"
 
 
+@pytest.mark.slow
 async def test_an_upstream_tool_that_is_added_or_removed_is_notified_listed_and_callable(tmp_path: Path) -> None:
     reported = anyio.Event()
 

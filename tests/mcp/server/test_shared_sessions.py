@@ -184,6 +184,7 @@ def first_then(first: int, rest: int) -> Callable[[str], int]:
     return route
 
 
+@pytest.mark.slow
 @both_revisions
 async def test_every_server_serves_the_requests_of_one_client(mode: str) -> None:
     async with two_servers() as places, places.client(mode) as (client, _):
@@ -193,6 +194,7 @@ async def test_every_server_serves_the_requests_of_one_client(mode: str) -> None
     assert names == {"A", "B"}
 
 
+@pytest.mark.slow
 @both_revisions
 @pytest.mark.parametrize("asks", ["pay", "greet"])
 async def test_a_question_of_one_server_is_answered_at_the_other(mode: str, asks: str) -> None:
@@ -250,6 +252,7 @@ async def test_a_question_is_answered_once_however_often_the_answer_is_sent() ->
     assert len(places.done) == 1
 
 
+@pytest.mark.slow
 @both_revisions
 async def test_an_artifact_belongs_to_its_client_at_every_server(mode: str) -> None:
     async with (

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from spindle import capabilities
+from spindle.capabilities.process.policy import SandboxMode
 from spindle.cli.checks.check import Check
 from spindle.cli.config.loader import Config
 from spindle.errors import SpindleError
@@ -42,7 +43,7 @@ def _starts_programs(config: Config) -> bool:
 def _check_sandbox(*, is_needed: bool) -> Iterator[Check]:
     problem = "warning" if is_needed else "ok"
     try:
-        found = _get_enforcement()
+        found = get_enforcement()
     except (SpindleError, OSError) as error:
         yield Check(_AREA, "sandbox", problem, f"programs cannot run on this machine: {error}")
         return
@@ -64,6 +65,12 @@ def _check_sandbox(*, is_needed: bool) -> Iterator[Check]:
             yield Check(_AREA, f"sandbox, {name}", "warning", str(missing[name]), fix)
 
 
-def _get_enforcement() -> JsonObject:
+def get_enforcement(sandbox: SandboxMode = "auto") -> JsonObject:
+    """Return how commands of tools are confined on this machine; it starts programs, and blocks.
+
+    Raises:
+        SpindleError: No command can run here.
+        OSError: A program cannot be started.
+    """
     with tempfile.TemporaryDirectory(prefix="spindle-doctor-") as root:
-        return capabilities.ProcessBackend(["true"], root=root).enforcement()
+        return capabilities.ProcessBackend(["true"], root=root, sandbox=sandbox).enforcement()

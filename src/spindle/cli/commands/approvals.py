@@ -2,35 +2,26 @@
 
 import dataclasses
 import json as json_format
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import App, Parameter
 
-from spindle.calls import CallOutcome, Err, RawArgs
-from spindle.cli.arguments import parse_arguments
-from spindle.cli.commands.call import get_user, print_json, print_text
-from spindle.cli.config.loader import Config
-from spindle.cli.main import OK, to_exit_code
-from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error, restrict_servers
+from spindle.cli.approval_sources import ApprovalDesk, open_approvals
+from spindle.cli.commands.call import print_report
+from spindle.cli.main import OK, to_report_exit_code
+from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json
 from spindle.cli.output import Output, print_message
-from spindle.cli.runtime import open_runtime
-from spindle.cli.runtime_stores import build_journal, read_state_key
-from spindle.errors import SecretError, UsageError
-from spindle.execution.executor import Executor
-from spindle.execution.ticket_settings import TicketSettings
-from spindle.execution.tickets import Approval, ApprovalStatus, StoredTicket, TicketOffice, open_office
+from spindle.errors import UsageError
+from spindle.execution.tickets import Approval, ApprovalStatus
 from spindle.json_types import JsonObject
-from spindle.tools.registry import ToolRegistry
 
 Id = Annotated[str, Parameter(help="The id of the approval, the start of it, or the ticket.")]
 By = Annotated[str | None, Parameter(name="--by", help="Who answers; by default the user of this terminal.")]
 
-_MIN_CHARS = 5
+Local = Annotated[bool, Parameter(negative="", help="Use the journal itself, even if a server runs with this state.")]
+
 _WORDS = {
     "executing": "approved, running",
     "interrupted": "approved, interrupted by a crash",
@@ -48,11 +39,13 @@ def list_approvals(
         bool, Parameter(name="--all", negative="", help="Also those that were answered or have expired.")
     ] = False,
     json: Json = False,
+    local: Local = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """List the calls that wait, newest first."""
     status: ApprovalStatus | None = only or (None if everything else "pending")
-    found, out = anyio.run(_read_all, where.load(), status), Output()
+    source, out = open_approvals(where.load(), is_local=local), Output()
+    found = anyio.run(source.list, status)
     if json:
         out.json({"approvals": [_to_json(each) for each in found]})
     elif found:
@@ -64,9 +57,10 @@ def list_approvals(
 
 
 @approvals.command
-def show(id: Id, /, *, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
+def show(id: Id, /, *, json: Json = False, local: Local = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
     """Show one call that waits, or was answered, in full."""
-    approval, out = anyio.run(_show, where.load(), id), Output()
+    source, out = open_approvals(where.load(), is_local=local), Output()
+    approval = anyio.run(source.show, id)
     if json:
         out.json(_to_json(approval))
         return OK
@@ -93,15 +87,34 @@ def show(id: Id, /, *, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG
 
 
 @approvals.command
-def approve(id: Id, /, *, by: By = None, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
+def approve(
+    id: Id,
+    /,
+    *,
+    by: By = None,
+    json: Json = False,
+    local: Local = False,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
+) -> int:
     """Approve a call, run it and print its outcome."""
-    return anyio.run(partial(_approve, where.load_for_tools(), id, by=by, json=json))
+    return _approve(open_approvals(where.load_for_tools(), by=by, is_local=local), id, (), json=json)
 
 
 @approvals.command
-def deny(id: Id, /, *, by: By = None, json: Json = False, where: ConfigOptions = DEFAULT_CONFIG_OPTIONS) -> int:
+def deny(
+    id: Id,
+    /,
+    *,
+    by: By = None,
+    json: Json = False,
+    local: Local = False,
+    where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
+) -> int:
     """Deny a call; its tool need not be there any more."""
-    return anyio.run(partial(_deny, where.load(), id, by=by, json=json))
+    report = anyio.run(open_approvals(where.load(), by=by, is_local=local).deny, id)
+    _print(report, json=json)
+    is_denied = report["code"] is not None and report["reason"] is None
+    return OK if is_denied else to_report_exit_code(report)
 
 
 @approvals.command
@@ -111,96 +124,26 @@ def edit(
     *arguments: Annotated[str, Parameter(help="key=value or key:=JSON; the other arguments stay as they are.")],
     by: By = None,
     json: Json = False,
+    local: Local = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
     """Change arguments of a call, then approve it, run it and print its outcome."""
     if not arguments:
         raise UsageError("name at least one argument to change, such as amount=3", field="arguments")
-    config = where.load_for_tools()
-    return anyio.run(partial(_approve, config, id, by=by, json=json, changes=arguments))
+    return _approve(open_approvals(where.load_for_tools(), by=by, is_local=local), id, arguments, json=json)
 
 
-class _Found(NamedTuple):
-    ticket: StoredTicket
-    text: str
-    """The ticket as it is given to `Executor.resume`."""
+def _approve(source: ApprovalDesk, id: str, changes: tuple[str, ...], *, json: bool) -> int:
+    report = anyio.run(source.approve, id, changes)
+    _print(report, json=json)
+    return to_report_exit_code(report)
 
 
-async def _approve(config: Config, given: str, *, by: str | None, json: bool, changes: tuple[str, ...] = ()) -> int:
-    async with _open_office(config) as office:
-        found = await _find(office, given)
-    tool = found.ticket.facts["tool"]
-    async with open_runtime(restrict_servers(config, tool)) as runtime:
-        args: RawArgs = None
-        if changes:
-            entry = runtime.registry.entry(tool)
-            schema: JsonObject = {} if entry is None else entry.tool.describe()["input_schema"]
-            args = await _change_arguments(config, found, parse_arguments(changes, None, schema))
-        outcome = await runtime.executor.resume(found.text, True, args, by or get_user())  # noqa: FBT003  as published
-        await _print(outcome, json=json)
-    return to_exit_code(outcome)
-
-
-async def _deny(config: Config, given: str, *, by: str | None, json: bool) -> int:
-    async with _open_office(config) as office:
-        found = await _find(office, given)
-        executor = Executor(ToolRegistry(), journal=office.journal, state_key=read_state_key(config))
-        outcome = await executor.resume(found.text, approved=False, by=by or get_user())
-        await _print(outcome, json=json)
-    is_denied = isinstance(outcome.result, Err) and outcome.result.reason is None
-    return OK if is_denied else to_exit_code(outcome)
-
-
-async def _change_arguments(config: Config, found: _Found, changes: JsonObject) -> RawArgs:
-    """Return the arguments of a call with some changes; `None` if they cannot be read, which `resume` then explains."""
-    async with _open_office(config) as office:
-        try:
-            return office.read_arguments(found.ticket) | changes
-        except SecretError:
-            # The arguments of an answered call are erased; what was shown of them tells whether it is the same answer.
-            return None if found.ticket.answer is None else found.ticket.facts["args"] | changes
-
-
-async def _print(outcome: CallOutcome, *, json: bool) -> None:
-    await (print_json(Output(), outcome, None) if json else print_text(Output(), outcome, None))
-
-
-async def _show(config: Config, given: str) -> Approval:
-    async with _open_office(config) as office:
-        [approval] = await office.describe([(await _find(office, given)).ticket])
-        return approval
-
-
-async def _find(office: TicketOffice, given: str) -> _Found:
-    wanted = given.partition("-")[0]
-    if len(wanted) < _MIN_CHARS:
-        raise UsageError(f"{given!r} is too short; use at least {_MIN_CHARS} characters of the id", field="id")
-    known = await office.list(limit=None)
-    matching = [each for each in known if each.id.startswith(wanted)]
-    exact = [each for each in matching if each.id == wanted] or matching
-    if len(exact) > 1:
-        raise UsageError(f"{given!r} matches {len(exact)} approvals; use more characters of the id", field="id")
-    ticket = await office.get(exact[0].id) if exact else None
-    if ticket is None:
-        hint = "`spindle approvals list --all` shows all"
-        raise build_unknown_error("approval", wanted, [each.id for each in known], hint)
-    return _Found(ticket, given if "." in given else office.sign(ticket))
-
-
-async def _read_all(config: Config, status: ApprovalStatus | None) -> list[Approval]:
-    async with _open_office(config) as office:
-        return await office.list(status, limit=None)
-
-
-@asynccontextmanager
-async def _open_office(config: Config) -> AsyncGenerator[TicketOffice]:
-    if config.journal is None:
-        raise config.error(("journal", "path"), "the journal is kept in memory, where no call can wait; set a path")
-    async with build_journal(config) as journal:
-        office = open_office(TicketSettings(journal, read_state_key(config), ttl_seconds=1, policy=None))
-        if office is None:  # pragma: no cover - every journal of a configuration can keep approvals
-            raise config.error(("journal", "path"), "this journal cannot keep approvals")
-        yield office
+def _print(report: JsonObject, *, json: bool) -> None:
+    if json:
+        Output().json(report)
+    else:
+        print_report(Output(), report)
 
 
 def _describe_status(approval: Approval) -> str:

@@ -1,7 +1,5 @@
 """`spindle call NAME key=value …`: make one call and print its outcome."""
 
-import getpass
-import os
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,48 +22,48 @@ from spindle.cli.options import (
     restrict_servers,
 )
 from spindle.cli.output import Output, Progress, build_warning_events, format_duration, print_message, show_progress
-from spindle.cli.prompts import build_approver, build_gate_handler
+from spindle.cli.prompts import build_approver, build_gate_handler, get_user
 from spindle.cli.runtime import Runtime, open_runtime
 from spindle.errors import SpoolError, UsageError
 from spindle.events import Events, ToolProgress, Warned
 from spindle.execution.approval import name_answers
+from spindle.execution.outcome_report import report_outcome
 from spindle.json_types import JsonObject
-from spindle.media import Media
 from spindle.tools.context import ToolContext
 from spindle.tools.filters import find_refusal
-from spindle.trust.envelope import render_outcome
 
 
 async def print_text(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
     """Print the outcome, the text a model would see, and how to read a truncated result."""
-    result = outcome.result
-    became = ("ok", "green bold") if isinstance(result, Ok) else (result.code, "red bold")
-    ran = "" if outcome.attempts else ", did not run"
-    took = f"in {format_duration(outcome.duration_ms / 1000)}{ran}"
-    out.line((outcome.name, "bold"), " ", became, " ", (took, "dim"))
+    print_report(out, await report_outcome(outcome, artifact_id))
+
+
+def print_report(out: Output, report: JsonObject) -> None:
+    """Print what `report_outcome` has of an outcome, of this process or of a running server."""
+    became = ("ok", "green bold") if report["ok"] else (str(report["code"]), "red bold")
+    ran = "" if report["attempts"] else ", did not run"
+    took = f"in {format_duration(report['duration_ms'] / 1000)}{ran}"
+    out.line((report["tool"], "bold"), " ", became, " ", (took, "dim"))
     out.line(("what the model sees:", "dim"))
-    out.text(render_outcome(outcome))
-    if isinstance(result, Err):
-        if result.code == "needs_approval":
-            out.line(("approve it with --yes, or run it at a terminal and confirm", "cyan"))
-            if result.ticket is not None:
-                approval_id = result.ticket.partition("-")[0]
-                out.line((f"or answer it later: spindle approvals approve {approval_id}", "cyan"))
-        return
-    for media in result.media:
-        out.text(f"media: {media.kind} {media.mime_type} {media.safe_filename}")
-    if result.artifact is not None:
-        await _print_artifact(out, result.artifact, artifact_id)
+    out.text(report["model_text"])
+    if report["code"] == "needs_approval":
+        out.line(("approve it with --yes, or run it at a terminal and confirm", "cyan"))
+        if report["ticket"] is not None:
+            approval_id = report["ticket"].partition("-")[0]
+            out.line((f"or answer it later: spindle approvals approve {approval_id}", "cyan"))
+    for media in report["media"]:
+        out.text(f"media: {media['kind']} {media.get('mime_type', '')} {media.get('filename', '')}")
+    if report["artifact"] is not None:
+        _print_artifact(out, report["artifact"])
 
 
-async def _print_artifact(out: Output, artifact: object, artifact_id: str | None) -> None:
-    size = await _size(artifact)
-    description = f"{size['lines']} lines, {size['bytes']} bytes" if size else "of unknown size"
-    if artifact_id is None:
+def _print_artifact(out: Output, artifact: JsonObject) -> None:
+    description = f"{artifact['lines']} lines, {artifact['bytes']} bytes" if "lines" in artifact else "of unknown size"
+    if artifact["id"] is None:
         out.line(("artifact:", "dim"), f" {description}, not stored; --output raw prints it in full")
         return
-    out.line(("artifact:", "dim"), " ", (artifact_id, "bold"), f", {description}, stored in full; read it with")
-    short = artifact_id.rpartition("/")[2]
+    out.line(("artifact:", "dim"), " ", (artifact["id"], "bold"), f", {description}, stored in full; read it with")
+    short = artifact["id"].rpartition("/")[2]
     for command in ("head", "grep PATTERN", "cat"):
         verb, *rest = command.split()
         out.line((f"  spindle spool {' '.join([verb, short, *rest])}", "cyan"))
@@ -84,45 +82,7 @@ async def print_raw(out: Output, outcome: CallOutcome) -> None:
 
 async def print_json(out: Output, outcome: CallOutcome, artifact_id: str | None) -> None:
     """Print the outcome as JSON; the keys are stable."""
-    result = outcome.result
-    err = result if isinstance(result, Err) else None
-    ok = result if isinstance(result, Ok) else Ok()
-    size = None if ok.artifact is None else {"id": artifact_id, **await _size(ok.artifact)}
-    out.json(
-        {
-            "tool_call_id": outcome.tool_call_id,
-            "tool": outcome.name,
-            "ok": outcome.ok,
-            "code": err and err.code,
-            "error": err and err.error,
-            "field": err and err.field,
-            "retryable": bool(err and err.retryable),
-            "ticket": err and err.ticket,
-            "reason": err and err.reason,
-            "value": None if err else ok.value,
-            "model_text": render_outcome(outcome),
-            "structured": ok.structured,
-            "media": [_media(each) for each in ok.media],
-            "artifact": size,
-            "trusted": ok.trusted,
-            "cost_usd": ok.cost_usd,
-            "duration_ms": round(outcome.duration_ms, 3),
-            "attempts": outcome.attempts,
-            "checksum": outcome.checksum,
-        }
-    )
-
-
-async def _size(artifact: object) -> dict[str, int]:
-    if not isinstance(artifact, Artifact):
-        return {}
-    return {"bytes": await artifact.byte_length(), "lines": await artifact.line_count()}
-
-
-def _media(media: object) -> JsonObject:
-    if not isinstance(media, Media):
-        return {"kind": type(media).__name__}
-    return {"id": media.id, "kind": media.kind, "mime_type": media.mime_type, "filename": media.safe_filename}
+    out.json(await report_outcome(outcome, artifact_id))
 
 
 Shape = Literal["text", "json", "raw"]
@@ -207,14 +167,6 @@ async def _call(config: Config, request: _CallRequest) -> int:
             progress.clear()
             await _show(request.shape, outcome, runtime, f"{SESSION}/{context.turn_id}/{call.tool_call_id}")
             return REFUSED if find_refusal(entry, allowed) is not None else to_exit_code(outcome)
-
-
-def get_user() -> str:
-    """Return the name of the user of this terminal."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may have no name for its user
-        return f"user {os.getuid()}"
 
 
 def _context(request: _CallRequest, progress: Progress, events: Events) -> ToolContext:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import anyio
 from cyclopts import App, Parameter
 
+from spindle.cli.call_timings import describe_timing
 from spindle.cli.config.loader import Config
 from spindle.cli.main import INTERRUPTED, OK
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
@@ -311,6 +312,7 @@ def _print(out: Output, entry: JournalEntry) -> None:
         f"attempts: {entry.attempts}",
         f"checksum: {entry.checksum}",
     ]
+    facts += describe_timing(entry)
     if entry.artifact_id is not None:
         facts.append(f"stored in full: spindle spool cat {entry.artifact_id}")
     out.tree(f"{entry.tool_call_id}  {entry.tool}", [(fact, ()) for fact in facts])

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import anyio
 from cyclopts import App, Parameter
 from cyclopts.completion import CompletionContext
 
+from spindle import turns
 from spindle.artifacts.artifact import Artifact
 from spindle.artifacts.readers import IndexedReader
 from spindle.artifacts.spool import Spool, SpoolEntry
@@ -17,7 +19,7 @@ from spindle.cli.config.loader import Config
 from spindle.cli.main import NOT_FOUND, OK, USAGE
 from spindle.cli.options import DEFAULT_CONFIG_OPTIONS, ConfigOptions, Json, build_unknown_error
 from spindle.cli.output import Output, format_age, format_bytes, print_message
-from spindle.cli.runtime_stores import build_spool, list_spool_entries
+from spindle.cli.runtime_stores import build_journal, build_spool, list_spool_entries
 from spindle.errors import ArtifactQueryError, CommandError, SpindleError, UsageError
 from spindle.json_types import JsonObject
 
@@ -196,17 +198,28 @@ def gc(
     json: Json = False,
     where: ConfigOptions = DEFAULT_CONFIG_OPTIONS,
 ) -> int:
-    """Remove artifacts that are too old, then the oldest ones until the rest fits the size limit."""
+    """Remove artifacts that are too old, then the oldest ones until the rest fits the size limit.
+
+    The stories of turns in the journal, which refer to artifacts, are removed at the same age.
+    """
     config = where.load()
     most = config.retention.max_bytes if max_bytes is None else max_bytes
     days = config.retention.max_age_days if max_age_days is None else max_age_days
 
-    async def prune() -> int:
+    async def prune() -> tuple[int, int]:
         seconds = None if days is None else days * 86_400
-        return await build_spool(config).prune(max_bytes=most, max_age_seconds=seconds)
+        removed = await build_spool(config).prune(max_bytes=most, max_age_seconds=seconds)
+        has_stories = seconds is not None and config.journal is not None
+        if not has_stories or (isinstance(config.journal, Path) and not config.journal.exists()):
+            return removed, 0
+        async with build_journal(config) as journal:
+            return removed, await turns.prune_turns(journal, max_age_seconds=seconds)
 
-    removed, out = anyio.run(prune), Output()
-    out.json({"removed": removed}) if json else out.line(f"removed {removed}")
+    (removed, stories), out = anyio.run(prune), Output()
+    if json:
+        out.json({"removed": removed, "stories": stories})
+    else:
+        out.line(f"removed {removed}" + (f", and the stories of {stories} turns" if stories else ""))
     return OK
 
 

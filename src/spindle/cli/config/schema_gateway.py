@@ -23,6 +23,8 @@ class ProfileEntry(ConfigSection):
     token_env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")] | None = None
     """The environment variable that holds this profile's bearer token."""
     token_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$")] | None = None
+    page: Literal["viewer", "operator"] | None = None
+    """What the holder of this profile's token may do on the page of the server; by default not even see it."""
     flow: ProfileFlowSection | None = None
     """How `[flow]` is stricter for this profile."""
 
@@ -97,6 +99,8 @@ class ServerSection(ConfigSection):
     """How long running calls may take to finish during shutdown."""
     metrics: bool = True
     """Whether /metrics is served, with the extra `metrics`; it needs a token where tokens are configured."""
+    page: bool | None = None
+    """Whether the page is served; by default only on loopback addresses."""
     fence: bool = True
     """Whether results are fenced as untrusted content."""
     structured: bool = True

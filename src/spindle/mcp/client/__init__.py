@@ -4,6 +4,7 @@ from spindle.doors import open_door
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
+    from spindle.mcp.client.lifecycle import ServerStatus as ServerStatus
     from spindle.mcp.client.servers import McpServers as McpServers
     from spindle.mcp.client.task_ledger import TaskLedger as TaskLedger
 else:

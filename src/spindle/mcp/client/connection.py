@@ -152,6 +152,10 @@ class UpstreamConnection:
         await attempt.done.wait()
         return attempt.connection
 
+    def get_idle(self) -> ActiveConnection | None:
+        """Return the connection if there is one and no call runs on it."""
+        return None if len(self.calls) else self._active
+
     def describe_absence(self) -> str:
         """Return why the server cannot be called."""
         return f"MCP server {self.spec.name!r} is not connected" + (f": {self._error}" if self._error else ".")

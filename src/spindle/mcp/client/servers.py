@@ -235,6 +235,33 @@ class McpServers:
             raise UpstreamError(f"MCP server {name!r} does not answer", server=name)
         return time.perf_counter() - begun
 
+    async def measure_latency(self, name: str) -> float | None:
+        """Return the seconds that a connected server takes to answer a ping; `None` if it cannot be measured now.
+
+        Unlike `ping`, it never starts a server, gives no connection up, and leaves servers alone that run calls. The
+        connections of users to a server with OAuth are not measured.
+
+        Raises:
+            UnknownServerError: No server has that name.
+            UpstreamError: The server does not answer.
+        """
+        connection = self._find(name).connection
+        live = connection.get_idle()
+        if live is None:
+            return None
+        begun = time.perf_counter()
+        is_responsive = await connection.health.is_responsive(live)
+        if connection.get_idle() is not live:  # a call that began meanwhile may have kept it from answering
+            return None
+        if not is_responsive:
+            raise UpstreamError(f"MCP server {name!r} does not answer pings", server=name)
+        return time.perf_counter() - begun
+
+    @property
+    def specs(self) -> tuple[ServerSpec, ...]:
+        """What the servers were configured with."""
+        return tuple(server.spec for server in self._servers)
+
     @property
     def lock(self) -> LockPolicy:
         """The lock in force."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spindle.mcp.lint.linter import lint_poison as lint_poison
     from spindle.mcp.lint.linter import lint_registry as lint_registry
     from spindle.mcp.lint.linter import lint_subjects as lint_subjects
+    from spindle.mcp.lint.memory import LintMemory as LintMemory
     from spindle.mcp.lint.provider_checks import PriceTable as PriceTable
     from spindle.mcp.lint.rules import RULES as RULES
     from spindle.mcp.lint.sarif import to_sarif as to_sarif

@@ -10,6 +10,7 @@ from spindle.errors import InvalidToolError
 from spindle.json_types import JsonObject, is_object
 from spindle.mcp.lint.findings import SEVERITIES, Finding
 from spindle.mcp.lint.flow_checks import check_flow
+from spindle.mcp.lint.memory import LintMemory
 from spindle.mcp.lint.name_checks import check_names
 from spindle.mcp.lint.provider_checks import PriceTable, check_providers
 from spindle.mcp.lint.rules import RULES, report
@@ -60,11 +61,17 @@ def lint_subjects(
     dialects: Sequence[str] = DIALECT_NAMES,
     ignore: Iterable[str] = (),
     flow: FlowPolicy | None = None,
+    memory: LintMemory | None = None,
 ) -> LintReport:
-    """Lint definitions, and return the findings and the prices."""
-    priced, prices = check_providers(subjects, dialects)
+    """Lint definitions, and return the findings and the prices; a `memory` spares those it has seen unchanged."""
+    known = LintMemory() if memory is None else memory
+    priced, prices = check_providers(subjects, dialects, known)
     found = [
-        *(finding for subject in subjects for finding in _check_subject(subject)),
+        *(
+            finding
+            for subject in subjects
+            for finding in known.recall("definition", subject, lambda each=subject: tuple(_check_subject(each)))
+        ),
         *check_names(subjects),
         *check_registry(subjects),
         *priced,

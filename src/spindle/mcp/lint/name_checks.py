@@ -23,7 +23,10 @@ _MIN_NEAR_CHARS: Final = 6
 _MAX_NAME_CHARS: Final = 100
 _MAX_SHOWN: Final = 3
 _WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
-_IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_-]+[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+")
+# A match begins where a run of letters begins, and nothing is tried twice: a long text takes linear time.
+_IDENTIFIER: Final = re.compile(
+    r"(?<![A-Za-z0-9])[0-9]*+([A-Za-z][A-Za-z0-9]*+(?:[_-]++[A-Za-z0-9]++)++)|(?<![a-z])([a-z]++(?:[A-Z][a-z0-9]++)++)"
+)
 
 
 def check_names(subjects: Sequence[Subject]) -> Iterator[Finding]:
@@ -134,17 +137,18 @@ def _check_references(named: Sequence[Subject]) -> Iterator[Finding]:
 
 
 def _check_reference(subject: Subject, holders: dict[str, set[str | None]]) -> Iterator[Finding]:
-    found: dict[str, tuple[str, re.Match[str]]] = {}
+    found: dict[str, tuple[str, str]] = {}
     for part in subject.find_texts().parts:
         if part.role == "text":
             for word in _IDENTIFIER.finditer(part.text[:MAX_TEXT_CHARS]):
-                owners = holders.get(word[0])
+                name = word[1] or word[2]
+                owners = holders.get(name)
                 if owners and subject.server not in owners:
-                    found.setdefault(word[0], (part.place, word))
-    for name, (place, word) in list(found.items())[:_MAX_SHOWN]:
+                    found.setdefault(name, (part.place, quote(word.string, *word.span(word.lastindex or 0))))
+    for name, (place, quoted) in list(found.items())[:_MAX_SHOWN]:
         servers = _join(holders[name])
         message = f"refers to {show_name(name)}, a tool of {servers}"
-        yield report("SP116", subject, message, place=place, quote=quote(word.string, *word.span()))
+        yield report("SP116", subject, message, place=place, quote=quoted)
 
 
 def _join(servers: Iterable[str | None]) -> str:

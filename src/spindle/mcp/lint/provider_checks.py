@@ -12,6 +12,7 @@ from spindle.bridges.schema_lowering.lowering import lower
 from spindle.errors import CannotLowerError, SpindleError
 from spindle.json_types import JsonObject
 from spindle.mcp.lint.findings import Finding, show_name
+from spindle.mcp.lint.memory import LintMemory
 from spindle.mcp.lint.rules import report
 from spindle.mcp.lint.subjects import Subject
 from spindle.tools.declaration import Tool
@@ -41,18 +42,19 @@ class PriceTable:
 
 
 def check_providers(
-    subjects: Sequence[Subject], dialect_names: Sequence[str] = DIALECT_NAMES
+    subjects: Sequence[Subject], dialect_names: Sequence[str] = DIALECT_NAMES, memory: LintMemory | None = None
 ) -> tuple[list[Finding], PriceTable]:
     """Return the findings about limits and prices, and the prices."""
     found: list[Finding] = []
     chosen = [each for each in ALL if each.name in dialect_names]
+    known, part = LintMemory() if memory is None else memory, " ".join(each.name for each in chosen)
     prices: dict[str, dict[str, int]] = {}
     servers: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys((each.name for each in chosen), 0))
     for subject in subjects:
         if subject.tool is None:
             continue
         try:
-            notes = _check_tool(subject.tool, chosen)
+            notes = known.recall(part, subject, lambda tool=subject.tool: _check_tool(tool, chosen))
         except SpindleError:  # it cannot be described at all, and is left out of the definitions
             continue
         found += _report(subject, notes)

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from spindle.mcp.server.http import HttpSettings as HttpSettings
     from spindle.mcp.server.http import http_app as http_app
     from spindle.mcp.server.http_oauth import ResourceServer as ResourceServer
+    from spindle.mcp.server.http_page import PageRoute as PageRoute
     from spindle.mcp.server.replicas import Replica as Replica
     from spindle.mcp.server.serve import Gateway as Gateway
     from spindle.mcp.server.serve import serve_http as serve_http

@@ -30,6 +30,7 @@ from spindle.mcp.server.http_callers import (
     hash_names,
 )
 from spindle.mcp.server.http_checks import RequestRates, is_listed, parse_host, parse_origin
+from spindle.mcp.server.http_page import PageRoute, build_refusal
 from spindle.mcp.server.http_tokens import TokenCheck, build_busy
 from spindle.mcp.server.replicas import Replica
 from spindle.mcp.server.sessions import Caller
@@ -47,6 +48,7 @@ METRICS: Final = "/metrics"
 MetricsAnswer: TypeAlias = tuple[int, str, bytes]
 """The status, the content type and the content of the page /metrics."""
 _DONE: Final = 200
+_REFUSED: Final = 400
 _UNAVAILABLE: Final = 503
 _SESSION_SECONDS: Final = 30
 _MAX_PEEKED_BYTES: Final = 4 << 20
@@ -166,10 +168,12 @@ def http_app(
     shared: SharedRecords | None = None,
     metrics: Callable[[], Awaitable[MetricsAnswer]] | None = None,
     refusals: Counter[int] | None = None,
+    page: "PageRoute | None" = None,
 ) -> ASGIApp:
-    """Build the ASGI application: the MCP endpoint and the pages /health and, if given, /metrics.
+    """Build the ASGI application: the MCP endpoint, the pages /health and, if given, /metrics, and another application.
 
-    `shared` is what the server has. `refusals` counts the requests that were refused before, by their status.
+    `shared` is what the server has. `refusals` counts the requests that were refused before, by their status. `page`
+    gets requests whose Host and Origin were checked, and checks itself who sends them; a valid token is noted.
     """
 
     async def healthy(request: Request) -> Response:
@@ -204,9 +208,10 @@ def http_app(
         ],
     )
     if shared is None:
-        return _AuthMiddleware(app, settings, server, refusals=refusals, resource=resource)
+        return _AuthMiddleware(app, settings, server, refusals=refusals, resource=resource, page=page)
     sessions = SharedSessions(app, server, shared, path=settings.path, max_sessions=settings.max_sessions)
-    return _AuthMiddleware(sessions, settings, server, replica=shared.replica, refusals=refusals, resource=resource)
+    replica = shared.replica
+    return _AuthMiddleware(sessions, settings, server, replica=replica, refusals=refusals, resource=resource, page=page)
 
 
 def _build_resource(settings: HttpSettings, oauth: ResourceSettings) -> "ResourceServer":
@@ -228,11 +233,13 @@ class _AuthMiddleware:
         replica: Replica | None = None,
         refusals: Counter[int] | None = None,
         resource: "ResourceServer | None" = None,
+        page: "PageRoute | None" = None,
     ) -> None:
         self._app, self._settings, self._server = app, settings, server
+        self._page = page
         self._refusals: Counter[int] = Counter() if refusals is None else refusals
         open_paths = (HEALTH, *(() if resource is None else resource.paths))
-        self._tokens = TokenCheck(settings.tokens, resource, open_paths=open_paths)
+        self._tokens = TokenCheck(settings.tokens, resource, is_open=self._is_open(open_paths))
         security = settings.build_security()
         self._hosts = [parse_host(entry) for entry in security.allowed_hosts]
         self._origins = [parse_origin(entry) for entry in security.allowed_origins]
@@ -241,6 +248,10 @@ class _AuthMiddleware:
         self._rates = RequestRates(settings.max_requests_per_minute, report=report)
         if replica is not None:
             replica.on("requests", self._hear_of_requests)
+
+    def _is_open(self, paths: Sequence[str]) -> Callable[[str], bool]:
+        page = self._page
+        return lambda path: path in paths or (page is not None and page.owns(path))
 
     def _report_requests(self, key: str, requests: int) -> None:
         if self._replica is not None:
@@ -254,17 +265,21 @@ class _AuthMiddleware:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refused = self._check_host_and_origin(request) or await self._tokens.check(request, scope)
+        refused = self._check_host_and_origin(request)
+        if self._page is not None and scope["path"] == self._settings.path:
+            refused = refused or self._page.redirect_browser(request)
+        refused = refused or await self._tokens.check(request, scope)
         refused = refused or self._check_rate(request) or self._check_stopping(scope)
         if refused is None and request.method == "POST" and scope["path"] == self._settings.path:
             send = self._explain_session_limit(scope, receive, send)
             if self._server.load.has_full_clients:
                 refused, receive = await self._check_calls(request, receive)
-        if refused is not None:
+        if refused is not None and refused.status_code >= _REFUSED:
             self._refusals[refused.status_code] += 1
         if request.method == "DELETE":
             send = self._forget_on_delete(request, send)
-        await (refused or self._app)(scope, receive, send)
+        is_page = self._page is not None and self._page.owns(scope["path"])
+        await (refused or (self._page.app if self._page is not None and is_page else self._app))(scope, receive, send)
 
     def _check_stopping(self, scope: Scope) -> Response | None:
         """Refuse requests while the server stops, if there are replicas to which a balancer can send them."""
@@ -336,16 +351,14 @@ class _AuthMiddleware:
         if host is None or not is_listed(host, self._hosts):
             shown = to_printable(hosts[0] if hosts else "", 100)
             hint = f"Add {shown!r} to allowed_hosts" if host is not None else "Send one valid Host header"
-            return Response(
-                f"Host {shown!r} is not allowed here. {hint}, or use the server's address.", status_code=421
-            )
+            return build_refusal(f"Host {shown!r} is not allowed here. {hint}, or use the server's address.", 421)
         if not origins:
             return None
         origin = parse_origin(origins[0]) if len(origins) == 1 else None
         same_scheme = [each[1] for each in self._origins if each is not None and origin and each[0] == origin[0]]
         if origin is None or not is_listed(origin[1], same_scheme):
             shown = to_printable(origins[0], 100)
-            return Response(f"Origin {shown!r} is not allowed here; see allowed_origins.", status_code=403)
+            return build_refusal(f"Origin {shown!r} is not allowed here; see allowed_origins.", 403)
         return None
 
 

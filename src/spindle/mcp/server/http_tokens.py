@@ -2,7 +2,7 @@
 
 import hmac
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -29,9 +29,11 @@ class TokenCheck:
         tokens: Mapping[str, str | None],
         resource: "ResourceServer | None" = None,
         *,
-        open_paths: Collection[str] = (),
+        is_open: Callable[[str], bool],
     ) -> None:
-        self._tokens, self._resource, self._open_paths = tokens, resource, open_paths
+        self._tokens, self._resource = tokens, resource
+        self._is_open = is_open
+        """Whether a path needs no token."""
         self._failures = FailedLogins()
 
     async def check(self, request: Request, scope: Scope) -> Response | None:
@@ -57,7 +59,7 @@ class TokenCheck:
             seconds = await self._failures.slow_down(request.client.host if request.client else "")
             if seconds:
                 return build_busy("Too many requests with a wrong token.", seconds)
-        if scope["path"] in self._open_paths:
+        if self._is_open(scope["path"]):
             return None
         return refused or self._ask_for_token()
 

@@ -322,6 +322,7 @@ async def test_the_ttl_that_a_client_asks_for_is_bounded() -> None:
     assert ttls == [1_000, 5_000, 60_000]
 
 
+@pytest.mark.slow
 async def test_tasks_are_listed_page_by_page_and_only_to_their_owner() -> None:
     work, go, _ = held()
     go.set()

@@ -1,0 +1,127 @@
+// @ts-check
+// The frame of the page: navigation, badges, the connection, and the current view.
+
+import { forgetToken, isOperator, post, session } from "./api.js";
+import { byId, h, isTyping, replace } from "./dom.js";
+import { watchConnection } from "./live.js";
+import { showError } from "./parts.js";
+import { go, startRouter } from "./router.js";
+import { setTitle, watchWaiting } from "./waiting.js";
+
+/**
+ * A view draws itself into `root` for a place; `update` may return false to be drawn anew.
+ * @typedef {object} View
+ * @property {(root: HTMLElement, place: import("./router.js").Place) => (void | (() => void) | Mounted)} mount
+ */
+/**
+ * @typedef {object} Mounted
+ * @property {() => void} [unmount]
+ * @property {(place: import("./router.js").Place) => boolean} [update]   return false to be mounted again
+ */
+
+/** @type {[name: string, title: string][]} */
+const VIEWS = [
+  ["tools", "Tools"],
+  ["calls", "Calls"],
+  ["turns", "Turns"],
+  ["artifacts", "Artifacts"],
+  ["approvals", "Approvals"],
+  ["flow", "Flow"],
+  ["health", "Health"],
+];
+
+/** @type {Mounted} */
+let mounted = {};
+let current = "";
+let drawing = 0;
+
+/** @param {import("./router.js").Place} place */
+async function show(place) {
+  const name = VIEWS.some(([known]) => known === place.view) ? place.view : "tools";
+  setTitle(`${VIEWS.find(([known]) => known === name)?.[1]} · ${session.name}`);
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("data-view") === name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone, the row of views scrolls
+    } else link.removeAttribute("aria-current");
+  }
+  if (name === current && mounted.update?.(place)) return;
+  drawing += 1;
+  const own = drawing;
+  try {
+    const view = /** @type {View} */ ((await import(`./views/${name}.js`)).default);
+    if (own !== drawing) return;
+    mounted.unmount?.();
+    enableStyles(name);
+    const root = byId("main");
+    root.className = `view-${name}`;
+    replace(root);
+    root.scrollTop = 0;
+    current = name;
+    const result = view.mount(root, place);
+    mounted = typeof result === "function" ? { unmount: result } : (result ?? {});
+  } catch (error) {
+    replace(byId("main"), showError(error));
+  }
+}
+
+/**
+ * Turn off the style sheets of other views, so that each view may choose its class names alone.
+ * @param {string} name
+ */
+function enableStyles(name) {
+  for (const link of document.querySelectorAll("link[data-views]")) {
+    const views = (link.getAttribute("data-views") ?? "").split(" ");
+    /** @type {HTMLLinkElement} */ (link).media = views.includes(name) ? "all" : "not all";
+  }
+}
+
+function drawBar() {
+  const links = VIEWS.map(([name, title], index) =>
+    h(
+      "a",
+      { href: `/page/${name}`, dataset: { view: name }, title: `${title} (g ${index + 1})` },
+      title,
+      name === "approvals" && h("span", { class: "count", id: "waiting", hidden: true }),
+    ),
+  );
+  const connection = h("span", { class: "connection", id: "connection", role: "status" });
+  watchConnection((isConnected) => {
+    connection.textContent = isConnected ? "" : "Not connected";
+    connection.classList.toggle("lost", !isConnected);
+  });
+  const leave = h("button", { class: "quiet", onclick: logOut, title: "Log out" }, "Log out");
+  const who = h("span", { class: "who", title: `${session.by}, ${session.role}` }, isOperator ? "" : "viewer");
+  replace(
+    byId("bar"),
+    h("a", { class: "brand", href: "/page/tools" }, h("img", { src: "/page/static/icon.svg", alt: "", width: 18, height: 18 }), session.name),
+    h("nav", { "aria-label": "Views" }, links),
+    h("div", { class: "right" }, connection, who, leave),
+  );
+}
+
+async function logOut() {
+  await post("/logout", {}, {}).catch(() => null);
+  forgetToken();
+  location.assign("/page/login");
+}
+
+let hasG = false;
+document.addEventListener("keydown", (event) => {
+  if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const view = hasG ? VIEWS[Number(event.key) - 1] : undefined;
+  hasG = event.key === "g";
+  if (view !== undefined) go(`/page/${view[0]}`);
+  if (event.key === "/") {
+    const search = document.querySelector('main input[type="search"]');
+    if (search instanceof HTMLInputElement) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  }
+});
+
+drawBar();
+watchWaiting();
+startRouter((place) => void show(place));

@@ -1,0 +1,91 @@
+"""The frame of the page in a browser: the login by a link, the navigation, keys, and the way out."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.inspector.browsing import (
+    IN_TIME_MS,
+    VIEWS,
+    PageServer,
+    PageWatch,
+    log_in,
+    needs_browser,
+    open_page,
+    serve_page,
+)
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+
+def test_the_printed_link_opens_the_tools_once(browser: Browser, tmp_path: Path) -> None:
+    with serve_page(tmp_path) as server:
+        with open_page(browser, server) as watch:
+            expect(watch.page).to_have_url(f"{server.origin}/page/tools")
+        other = browser.new_page()
+        other.goto(server.link)
+
+        expect(other.locator("#status")).to_contain_text("spindle page", timeout=IN_TIME_MS)
+        assert other.context.cookies() == []
+        other.context.close()
+
+
+def test_the_address_of_the_server_leads_to_the_login(browser: Browser, page_server: PageServer) -> None:
+    page = browser.new_page()
+    page.goto(page_server.origin)
+
+    expect(page).to_have_url(f"{page_server.origin}/page/login")
+    expect(page.locator("#status")).to_contain_text("spindle serve")
+    page.context.close()
+
+
+def test_the_cookie_is_hidden_from_scripts_and_other_sites(watched: PageWatch) -> None:
+    [cookie] = watched.page.context.cookies()
+
+    assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
+    assert watched.page.evaluate("document.cookie") == ""
+
+
+def test_each_view_opens_by_its_link_and_by_its_keys(watched: PageWatch) -> None:
+    page = watched.page
+    for view in (*VIEWS[1:], VIEWS[0]):
+        link = page.locator(f"nav a[data-view={view}]")
+        link.click()
+        expect(page).to_have_url(f"{watched.origin}/page/{view}")
+        expect(link).to_have_attribute("aria-current", "page")
+        expect(page.locator(f"main.view-{view} > *").first).to_be_attached()
+    for number, view in enumerate(VIEWS, 1):
+        page.locator("main").focus()
+        page.keyboard.press("g")
+        page.keyboard.press(str(number))
+        expect(page.locator(f"main.view-{view} > *").first).to_be_attached()
+
+
+def test_a_page_without_a_login_is_sent_to_the_login(browser: Browser, page_server: PageServer) -> None:
+    page = browser.new_page()
+    for view in VIEWS:
+        page.goto(f"{page_server.origin}/page/{view}")
+        expect(page).to_have_url(f"{page_server.origin}/page/login")
+    page.context.close()
+
+
+def test_a_logout_ends_the_login_also_in_copies_of_its_cookie(browser: Browser, tmp_path: Path) -> None:
+    with serve_page(tmp_path) as server, open_page(browser, server) as first, open_page(browser, server) as second:
+        first.page.get_by_role("button", name="Log out").click()
+        expect(first.page).to_have_url(f"{server.origin}/page/login")
+
+        # The server looks for logouts of other processes every few seconds; this one was its own.
+        second.allowed.append("401")
+        second.page.reload()
+        expect(second.page).to_have_url(f"{server.origin}/page/login")
+
+
+def test_the_link_leaves_no_code_in_the_history(browser: Browser, tmp_path: Path) -> None:
+    with serve_page(tmp_path) as server:
+        page = browser.new_page()
+        log_in(page, server.link)
+        page.go_back()
+
+        assert "#" not in page.url
+        page.context.close()
