@@ -2,7 +2,9 @@
 
 import fcntl
 import gc
+import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Generator
@@ -10,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest import logging as pytest_logging
 from _pytest.runner import runtestprotocol
 
 from tests.fuzzing import register_profiles
@@ -19,7 +22,7 @@ pytest_plugins = ["tests.journal.postgres_fixtures"]
 HERE = Path(__file__).resolve().parent
 
 ONE_LOOP_PLACES = {
-    *("artifacts", "bridges", "capabilities", "contracts", "kit", "media", "telemetry", "tools"),
+    *("artifacts", "bridges", "capabilities", "contracts", "inspector", "kit", "media", "telemetry", "tools"),
     *("benchmarks", "engines", "examples", "execution/backends", "journal/backends", "mcp", "turns/backends"),
     *("execution/test_journal_asked_again.py", "execution/test_journal_in_batches.py", "execution/test_resume.py"),
     *("execution/test_tickets.py", "execution/test_transport.py", "turns/test_resumption.py"),
@@ -52,12 +55,32 @@ LONG_FILES = (
 )
 """Files that run first: one that takes minutes at the end would leave the other processes without work."""
 
+SLOW_FILE = re.compile(r"^pytestmark = \[?(.*[ ,])?pytest\.mark\.slow\b", re.MULTILINE)
+
 register_profiles()
 
 # Started in the background, or by nohup, the tests have signals ignored, and programs under test would inherit that.
 for _each, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_each) is signal.SIG_IGN:
         signal.signal(_each, _default)
+
+
+class RootCatchingLogs(pytest_logging.catching_logs[logging.Handler]):
+    """Attach pytest's handler to the root logger only, for `caplog` and the logs of a test that failed.
+
+    pytest looks for loggers that do not propagate too, six times a test, among the thousands that SDKs create.
+    """
+
+    def __enter__(self) -> logging.Handler:
+        if self.level is not None:
+            return super().__enter__()
+        root = logging.getLogger()
+        root.addHandler(self.handler)
+        self.attached_loggers.append(root)
+        return self.handler
+
+
+pytest_logging.catching_logs = RootCatchingLogs
 
 gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
 
@@ -71,6 +94,13 @@ def pytest_collection() -> Generator[None, object, object]:
     with (HERE / "__pycache__" / "collecting.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of which every test is slow, for `make test`: they import frameworks, which takes seconds."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return True if SLOW_FILE.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -100,7 +130,9 @@ def _runs_on_trio(item: pytest.Item) -> bool:
     return getattr(getattr(item, "callspec", None), "params", {}).get("anyio_backend") == "trio"
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # All conftest files are loaded: the hooks that a file has stay the same. pytest looks them up ten times a test.
+    session.gethookproxy = cache(session.gethookproxy)
     gc.freeze()  # nor is it from now on
     gc.enable()
 

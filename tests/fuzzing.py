@@ -1,8 +1,12 @@
 """How many examples a property is tried with: few in `make test`, all of them in `make test-all`."""
 
 import os
+from collections.abc import Iterator
+from random import Random
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 _THOROUGH_EXAMPLES = 100
 _FEWEST_EXAMPLES = 5
@@ -17,9 +21,30 @@ def register_profiles() -> None:
     settings.register_profile("thorough", parent=common, max_examples=_THOROUGH_EXAMPLES)
     settings.register_profile("quick", parent=common, max_examples=_THOROUGH_EXAMPLES // 10)
     settings.load_profile("quick")
+    providers.__dict__["_get_local_constants"] = _get_local_constants
+
+
+_find_constants = providers.__dict__["_get_local_constants"]
+_no_constants = Constants()
+
+
+def _get_local_constants() -> Constants:
+    """Return the constants of our modules, which hypothesis mixes into its values, but in a quick run.
+
+    Few examples meet hardly any of them, and checking for each strategy which of the thousands it permits takes a
+    quarter of the time; finding them takes seconds more where `.hypothesis` is new.
+    """
+    return _no_constants if settings.get_current_profile_name() == "quick" else _find_constants()
 
 
 def examples(thorough: int) -> int:
     """Return the `max_examples` of a property that deserves another number than most: scaled as the profile is."""
     assert settings.default is not None
     return max(_FEWEST_EXAMPLES, thorough * settings.default.max_examples // _THOROUGH_EXAMPLES)
+
+
+def draw_seeds(count: int) -> Iterator[int]:
+    """Yield seeds for cases that are drawn from one number each: hypothesis would take a hundred times as long."""
+    random = Random(0) if os.environ.get("CI") else Random()
+    for _ in range(count):
+        yield random.getrandbits(64)

@@ -208,6 +208,7 @@ async def turn(scene: Scene, *script: Answer, tools: Any = (), **options: Any) -
         return report, len(server.requests)
 
 
+@pytest.mark.slow
 @recorded
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_an_overflow_is_its_own_error_with_the_sizes_the_server_reports(
@@ -295,6 +296,7 @@ async def shown(scene: Scene, settings: dict[str, Any], **options: Any) -> tuple
     return sent.count(b"xx"), warnings
 
 
+@pytest.mark.slow
 @every
 async def test_the_default_budget_is_a_quarter_of_the_window(scene: Scene) -> None:
     plain, _ = await shown(scene, {})

@@ -93,6 +93,7 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
+@pytest.mark.slow
 @every
 async def test_requests_of_a_turn_only_grow_at_their_end(scene: Scene) -> None:
     script = [

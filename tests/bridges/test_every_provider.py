@@ -106,6 +106,7 @@ def saying(scene: Scene, stream: bool) -> Any:
     return scene.streams if stream else scene.says
 
 
+@pytest.mark.slow
 @every
 @ways
 async def test_every_call_is_answered_once_in_order_and_no_id_is_used_twice(scene: Scene, stream: bool) -> None:
@@ -134,6 +135,7 @@ async def test_every_call_is_answered_once_in_order_and_no_id_is_used_twice(scen
     assert [wanted in text for wanted, text in zip("4578", sums, strict=True)] == [True] * 4
 
 
+@pytest.mark.slow
 @every
 @ways
 async def test_a_request_begins_letter_for_letter_with_the_one_before(scene: Scene, stream: bool) -> None:
@@ -204,6 +206,7 @@ async def cut_at(scene: Scene, place: int) -> None:
     assert (report.status == "ok") == bool(ran)
 
 
+@pytest.mark.slow
 @every
 async def test_a_connection_cut_at_any_place_runs_nothing_or_everything(scene: Scene) -> None:
     size = sum(len(chunk) for chunk in scene.streams(*CALLS, text="Let me see.").chunks)
@@ -296,6 +299,7 @@ async def test_a_key_that_no_header_can_carry_is_refused_unsaid(make: Any, key: 
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.slow
 @every
 @ways
 async def test_observers_see_each_call_whole_and_nothing_of_its_secrets(scene: Scene, stream: bool) -> None:
@@ -339,6 +343,7 @@ async def test_a_filter_of_the_callback_adds_to_the_one_that_middleware_set(scen
     assert "Add two numbers" in reported
 
 
+@pytest.mark.slow
 @every
 @ways
 async def test_names_go_both_ways(scene: Scene, stream: bool) -> None:
@@ -359,6 +364,7 @@ async def test_names_go_both_ways(scene: Scene, stream: bool) -> None:
     assert "three" in scene.answered(requests[1])[0][1]
 
 
+@pytest.mark.slow
 @every
 @ways
 async def test_without_tools_no_definitions_are_sent_and_calls_are_refused(scene: Scene, stream: bool) -> None:
@@ -401,6 +407,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @every
 @ways
 @pytest.mark.parametrize("body", BODIES)
@@ -411,6 +418,7 @@ async def test_the_words_of_a_200_that_is_not_an_answer_are_kept(scene: Scene, s
     assert "Out of coffee" in str(report.error)
 
 
+@pytest.mark.slow
 @every
 @ways
 @pytest.mark.parametrize("body", ["html", "object"])

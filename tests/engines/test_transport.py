@@ -409,6 +409,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("retention_seconds", "code"), [(3600.0, None), (0.001, "interrupted")])
 async def test_a_caller_that_crashed_gets_the_recorded_result_from_the_engine(
     tmp_path: Path, retention_seconds: float, code: str | None

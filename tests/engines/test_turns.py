@@ -109,6 +109,7 @@ async def test_only_ids_and_steps_cross_to_the_engine(shared: dict[str, Any]) ->
     await engine.close()
 
 
+@pytest.mark.slow
 async def test_an_engine_that_restarts_is_asked_again(shared: dict[str, Any]) -> None:
     client = MemoryTurns({"shop": build_runner(shared, "Hello.")})
     engine = EngineTurns(client, EngineSettings(url=SETTINGS.url), "shop")

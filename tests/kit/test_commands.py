@@ -17,6 +17,7 @@ from tests.kit.calling import Workshop
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["echo one 'two three'", ["echo", "one", "two three"]])
 async def test_a_command_runs_as_a_line_or_as_words(tmp_path: Path, command: object) -> None:
     result = await Workshop(tmp_path, commands=["echo"]).ok("terminal", command=command)
@@ -26,6 +27,7 @@ async def test_a_command_runs_as_a_line_or_as_words(tmp_path: Path, command: obj
     assert not result.trusted
 
 
+@pytest.mark.slow
 async def test_words_are_never_read_by_a_shell(tmp_path: Path) -> None:
     words = ["echo", "$HOME; touch x | `id` $(id) *"]
 
@@ -83,6 +85,7 @@ async def test_a_signal_is_distinguished_from_an_exit_code(tmp_path: Path) -> No
     assert result.value == "[killed by signal 9, SIGKILL]"
 
 
+@pytest.mark.slow
 async def test_output_before_the_deadline_is_kept(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo begun; sleep 60"]
 
@@ -93,6 +96,7 @@ async def test_output_before_the_deadline_is_kept(tmp_path: Path) -> None:
     assert "[stopped: it ran longer than 2 s]" in result.value
 
 
+@pytest.mark.slow
 async def test_a_command_reads_what_it_is_given_in_the_folder_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     workshop = Workshop(tmp_path, commands=["cat", "pwd"])
@@ -112,6 +116,7 @@ async def test_a_dry_run_says_what_would_run(tmp_path: Path) -> None:
     assert not (tmp_path / "a b").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["git status", ["git", "status"]])
 async def test_the_reducer_knows_the_real_output(tmp_path: Path, command: object) -> None:
     if shutil.which("git") is None:

@@ -35,6 +35,7 @@ LATER = email.utils.format_datetime(datetime.now(UTC) + timedelta(seconds=3600),
 HALF = chunk({"text": "half an ans"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [

@@ -65,6 +65,7 @@ async def record_requests(quirk: ServerQuirk) -> list[Any]:
         return [request.json for request in server.requests]
 
 
+@pytest.mark.slow
 @every
 async def test_every_request_is_taken_by_every_known_server(quirk: ServerQuirk) -> None:
     requests = await record_requests(quirk)

@@ -120,6 +120,7 @@ def remove(disk: Disk, path: str) -> None:
     disk.remove(parse_path(path), read_tracker=ReadTracker(), session_file=("s", ()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ["write", "write new", "make folder", "remove"])
 def test_a_folder_swapped_for_a_link_never_lets_a_change_out(tmp_path: Path, act: str) -> None:
     root, outside = trial(tmp_path)

@@ -205,6 +205,7 @@ async def test_no_more_connections_than_granted_are_open_at_a_time() -> None:
     assert (most, len(server.requests)) == (2, 6)
 
 
+@pytest.mark.slow
 async def test_a_wait_for_a_free_connection_ends_too() -> None:
     with serving(echo) as server:
         network = handle(max_connections=1, timeout_seconds=1)

@@ -130,6 +130,7 @@ def bare(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coding", "pack"),
     [
@@ -293,6 +294,7 @@ async def test_by_default_only_known_authorities_are_trusted(authority: trustme.
     assert caught.value.reason == "tls"
 
 
+@pytest.mark.slow
 async def test_a_handshake_that_never_ends_is_given_up_and_its_connection_closed(authority: trustme.CA) -> None:
     network = handle(timeout_seconds=1, ssl_context=trusting(authority))
     with serving(raw(b"")) as server:  # it waits for a request, and TLS is none

@@ -51,6 +51,7 @@ TOO_LONG = {
 }
 
 
+@pytest.mark.slow
 async def test_a_command_that_takes_too_long_may_tidy_up_or_is_killed(tmp_path: Path) -> None:
     ended: dict[str, Finished] = {}
 
@@ -253,6 +254,7 @@ async def test_files_it_makes_are_for_their_owner_and_signals_are_as_the_system_
     }
 
 
+@pytest.mark.slow
 async def test_a_command_that_kills_its_launcher_is_an_error_and_dies_too(tmp_path: Path) -> None:
     code = HOLD + "hold('lock'); os.kill(os.getppid(), 9); time.sleep(60)"
 

@@ -55,6 +55,7 @@ os.read(ready, 1)
 """A daemon as the books have it: forked twice, in a session of its own, its streams let go."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [GRANDCHILDREN, DAEMON], ids=["grandchildren", "daemon"])
 async def test_a_command_that_ends_leaves_no_descendant(left: str, kind: SandboxKind, tmp_path: Path) -> None:
     with anyio.fail_after(30):
@@ -64,6 +65,7 @@ async def test_a_command_that_ends_leaves_no_descendant(left: str, kind: Sandbox
     assert not is_held(tmp_path / "lock")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [GRANDCHILDREN, DAEMON], ids=["grandchildren", "daemon"])
 async def test_cancelling_leaves_no_descendant(left: str, kind: SandboxKind, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -100,6 +102,7 @@ anyio.run(run_python, handle(Path(sys.argv[1]), sys.argv[2]), sys.argv[3])
 """
 
 
+@pytest.mark.slow
 async def test_a_command_does_not_outlive_the_program_that_started_it(kind: SandboxKind, tmp_path: Path) -> None:
     handle(tmp_path, kind)  # skips if that sandbox is not available
     os.mkfifo(tmp_path / "fifo")

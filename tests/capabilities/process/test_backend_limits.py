@@ -27,6 +27,7 @@ async def test_a_memory_hog_is_refused_memory(tmp_path: Path) -> None:
     assert "MemoryError" in done.stderr
 
 
+@pytest.mark.slow
 async def test_a_cpu_hog_is_ended_by_the_kernel(tmp_path: Path) -> None:
     process = handle(tmp_path, limits=ProcessLimits(cpu_seconds=1))
 

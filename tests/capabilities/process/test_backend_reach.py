@@ -59,6 +59,7 @@ def snapshot(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_command_writes_only_where_writing_is_granted(kind: Any, root: Path) -> None:
     before = snapshot(root)
@@ -159,6 +160,7 @@ CREDENTIALS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("write", [[], ["out"]])
 async def test_credential_files_are_hidden_in_a_readable_root(kind: Any, write: list[str], root: Path) -> None:
@@ -172,6 +174,7 @@ async def test_credential_files_are_hidden_in_a_readable_root(kind: Any, write: 
     assert done.stdout.splitlines() == [f"{BAIT} src.py"], done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HIDING)
 async def test_credential_files_are_hidden_in_a_writable_root_and_stay_so(kind: Any, root: Path) -> None:
     for path in CREDENTIALS:
@@ -220,6 +223,7 @@ def test_a_root_of_commands_within_a_credential_folder_has_to_be_opened(tmp_path
     ProcessBackend(["true"], root=tmp_path / ".aws", credential_files=["."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HIDING)
 async def test_the_files_of_spindle_are_hidden_from_commands(kind: Any, root: Path) -> None:
     (root / "conf").mkdir()

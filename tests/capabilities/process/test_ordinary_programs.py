@@ -80,6 +80,7 @@ def git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commands", PROGRAMS, ids=program_id)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_program_works_beside_a_secret_system_configuration(
@@ -90,6 +91,7 @@ async def test_a_program_works_beside_a_secret_system_configuration(
     await run_all(handle(root, kind, env={"GIT_CONFIG_SYSTEM": str(git_config)}, limits=LIMITS), commands)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commands", PROGRAMS, ids=program_id)
 @pytest.mark.parametrize("kind", KINDS[1:])
 async def test_a_program_works_with_a_home_that_was_not_granted(

@@ -134,6 +134,7 @@ def test_conflicts_are_counted_and_named_first(shell: Shell, tmp_path: Path, sub
             assert all(name in listed for name in ("both.txt", "file_17.txt", "file_18.txt", "file_19.txt"))
 
 
+@pytest.mark.slow
 def test_submodules_count_as_modified_whatever_changed_in_them(
     shell: Shell, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_new_repository_says_that_it_has_no_commits(shell: Shell, tmp_path: Pa
     assert ran.reduced.startswith("git status: 1 added, 19 untracked, 1 staged.\nOn branch main\nNo commits yet\n")
 
 
+@pytest.mark.slow
 def test_ignored_files_are_counted_apart(shell: Shell, repository: Path, subtests: pytest.Subtests) -> None:
     write(repository, [".gitignore", "build.log", "other.log"], "*.log\n#")
 
@@ -311,6 +313,7 @@ def test_output_of_other_commands_of_a_line_is_not_hidden(shell: Shell) -> None:
     assert ran.reduced == ran.text
 
 
+@pytest.mark.slow
 def test_of_very_many_paths_the_first_are_named_and_the_others_counted(shell: Shell, tmp_path: Path) -> None:
     write(tmp_path, [f"folder/file_{n:03}.txt" for n in range(300)], "text")
     shell("git init -q && git add . && git commit -qm start", ok=True)

@@ -52,6 +52,7 @@ def test_pip_says_what_it_installed(shell: Shell, tmp_path: Path) -> None:
     assert len(ran.reduced) < len(ran.text) / 2
 
 
+@pytest.mark.slow
 def test_pip_says_what_it_could_not_find(shell: Shell) -> None:
     ran = pip(shell, "install --no-index --target out no-such-thing-anywhere")
 

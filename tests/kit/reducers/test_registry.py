@@ -186,6 +186,7 @@ def test_no_output_of_no_command_is_lengthened_or_too_strange(text: str, command
     assert reduced.structured is result.structured
 
 
+@pytest.mark.slow
 @given(texts, st.sampled_from(REDUCERS), st.none() | st.dictionaries(st.text(), st.none() | st.text()))
 def test_the_guard_has_nothing_to_say_about_the_ready_made_reducers(text: str, reducer: Any, args: Any) -> None:
     reported: list[str] = []
@@ -195,6 +196,7 @@ def test_the_guard_has_nothing_to_say_about_the_ready_made_reducers(text: str, r
     assert not reported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "piece"),
     [

@@ -81,6 +81,7 @@ def test_failures_stay_with_their_context_and_passing_tests_go(shell: Shell, opt
     assert len(ran.reduced) < len(ran.text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mixed")
 def test_a_run_without_tracebacks_still_names_its_failures(shell: Shell) -> None:
     ran = run_pytest(shell, "-v --tb=no -rN")
@@ -90,6 +91,7 @@ def test_a_run_without_tracebacks_still_names_its_failures(shell: Shell) -> None
     assert "test_good" not in ran.reduced
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mixed")
 def test_progress_letters_stay_if_nothing_else_shows_the_failures(shell: Shell) -> None:
     ran = run_pytest(shell, "--tb=no -rN")
@@ -97,6 +99,7 @@ def test_progress_letters_stay_if_nothing_else_shows_the_failures(shell: Shell) 
     assert any(set("FE") <= set(line) for line in ran.reduced.split("\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mixed")
 def test_a_run_that_passes_is_its_summary(shell: Shell) -> None:
     ran = run_pytest(shell, "-v -k good")
@@ -107,6 +110,7 @@ def test_a_run_that_passes_is_its_summary(shell: Shell) -> None:
     assert len(ran.reduced) < 300
 
 
+@pytest.mark.slow
 def test_an_error_while_collecting_stays(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import no_such_module\n", encoding="utf-8")
 
@@ -116,6 +120,7 @@ def test_an_error_while_collecting_stays(shell: Shell, tmp_path: Path) -> None:
     assert "Interrupted: 1 error during collection" in ran.reduced
 
 
+@pytest.mark.slow
 def test_output_that_is_not_a_test_run_is_unchanged(shell: Shell) -> None:
     ran = run_pytest(shell, "no_such_file.py --no-such-option")
 

@@ -180,6 +180,7 @@ async def test_a_link_put_in_place_of_a_grant_shows_nothing_more(kind: SandboxKi
         await process.run([str(program)])
 
 
+@pytest.mark.slow
 async def test_a_grant_of_everything_needs_no_root_and_says_so(root: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     process = handle(root, "namespaces", read_paths=["/"])
@@ -219,6 +220,7 @@ def report_from(code: str, *arguments: object, front: tuple[str, ...] = ()) -> d
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_without_mounts_landlock_still_holds_and_the_report_says_so(root: Path, tmp_path: Path) -> None:
     handle(root, "namespaces")  # skips if they are not available
     (tmp_path / "secret").write_text("hunter2")
@@ -282,6 +284,7 @@ UNSHARE = ("unshare", "--user", "--map-root-user", "--mount")
 """A namespace where a test may mount without touching the machine."""
 
 
+@pytest.mark.slow
 def test_the_root_has_the_masked_proc_if_proc_is_masked(root: Path) -> None:
     handle(root, "namespaces")  # skips if they are not available
     code = (
@@ -301,6 +304,7 @@ def test_the_root_has_the_masked_proc_if_proc_is_masked(root: Path) -> None:
     assert other[:2] == [1, ""]
 
 
+@pytest.mark.slow
 def test_mounts_below_a_grant_are_there_with_their_flags_and_only_read(root: Path, tmp_path: Path) -> None:
     handle(root, "namespaces")  # skips if they are not available
     (tmp_path / "data" / "nested").mkdir(parents=True)
