@@ -78,6 +78,28 @@ async def test_a_profile_reads_no_calls_of_other_tools_by_any_endpoint() -> None
     assert keys["peek"] not in str(lists)
 
 
+async def test_a_search_of_a_profile_does_not_tell_whether_hidden_calls_match() -> None:
+    bench = build()
+    await run(bench, "look", "open", topic="rain")
+    for number in range(3):
+        await run(bench, "peek", f"closed {number}", topic="the password is 1234")
+    filters = [
+        ("text", "password is 1", "password is 2"),
+        ("session", "closed 1", "closed 4"),
+        ("id", "call p", "call q"),
+    ]
+    async with bench.connect(bench.build_server()) as client, bench.log_in() as owner:
+        for name, right, wrong in filters:
+            hit, miss = [await ask(client, "/calls", limit=1, **{name: text}) for text in (right, wrong)]
+            assert hit == miss
+            assert json.loads(hit[1]) == {"calls": [], "next_cursor": None, "scanned": None, "is_complete": True}
+        own = json.loads((await ask(client, "/calls", limit=1))[1])
+        everything = (await owner.get("/calls", text="password")).json()
+
+    assert [call["tool"] for call in own["calls"]] == ["look"]
+    assert (len(everything["calls"]), everything["scanned"]) == (3, 4)
+
+
 async def test_a_profile_reads_no_artifacts_of_other_tools_and_none_without_a_call() -> None:
     bench = build()
     hidden, shown, now = "closed/t/c", "open/t/c", datetime.now(UTC)

@@ -22,6 +22,17 @@ def may_see_all(bench: Workbench, user: PageUser | None, tools: Iterable[str]) -
     return user is None or user.profile is None or all(may_see(bench, user, name) for name in set(tools))
 
 
+def find_tools(bench: Workbench, user: PageUser) -> frozenset[str] | None:
+    """Return the tools whose calls a user may see; `None` for all, also of tools that are not registered any more.
+
+    A search must look for nothing else: how it ends would tell whether a hidden call matches.
+    """
+    if user.profile is None:
+        return None
+    names = (entry.tool.name for entry in bench.registry.entries())
+    return frozenset(name for name in names if may_see(bench, user, name))
+
+
 def may_see_turn(bench: Workbench, user: PageUser | None, story: TurnStory) -> bool:
     """Return whether a user may see a turn: the model says there what the tools answered."""
     calls = (call.tool for step in story.iterations for call in step.calls)

@@ -140,6 +140,8 @@ def is_match(row: Row, scan: Scan) -> bool:
     )
     if any(value is not None and value != found for value, found in wanted):
         return False
+    if query.tools is not None and row.tool not in query.tools:
+        return False
     if query.outcome is not None and (row.ended_at is None or (row.code is None) != (query.outcome == "ok")):
         return False
     if query.tool_call_id is not None and not row.tool_call_id.startswith(query.tool_call_id):

@@ -12,6 +12,8 @@ from spindle.json_types import untyped
 
 MAX_LIMIT: Final = 1_000
 MAX_TEXT_CHARS: Final = 1_000
+MAX_TOOLS: Final = 30_000
+"""Names of tools in one query; SQLite accepts few more values in one statement."""
 
 Order: TypeAlias = Literal["newest_first", "oldest_first"]
 OutcomeKind: TypeAlias = Literal["ok", "error"]
@@ -22,6 +24,8 @@ class CallQuery:
     """A filter of calls; `None` matches any."""
 
     tool: str | None = None
+    tools: frozenset[str] | None = None
+    """Calls of any of these tools; an empty set matches none."""
     state: EntryState | None = None
     outcome: OutcomeKind | None = None
     """`"ok"` for calls that succeeded, `"error"` for calls with any code."""
@@ -112,6 +116,8 @@ def check_query(query: CallQuery, *, limit: int, max_scanned: int, order: Order)
         text = untyped(getattr(query, field))
         if text is not None and not isinstance(text, str):
             raise UsageError(f"Expected {field} to be text or None, got {type(text).__name__}", field=field)
+    if query.tools is not None:
+        _check_tools(query.tools)
     if len(query.text or "") > MAX_TEXT_CHARS:
         raise UsageError(f"Expected text of at most {MAX_TEXT_CHARS} characters", field="text")
     for field in ("started_from", "started_to"):
@@ -121,6 +127,13 @@ def check_query(query: CallQuery, *, limit: int, max_scanned: int, order: Order)
     for field, number, most in (("limit", untyped(limit), MAX_LIMIT), ("max_scanned", untyped(max_scanned), 10**7)):
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
             raise UsageError(f"Expected {field} to be an integer from 1 to {most:,}, got {number!r}", field=field)
+
+
+def _check_tools(tools: frozenset[str]) -> None:
+    if not isinstance(untyped(tools), frozenset) or not all(isinstance(name, str) for name in map(untyped, tools)):
+        raise UsageError(f"Expected tools to be a frozenset of names or None, got {tools!r:.100}", field="tools")
+    if len(tools) > MAX_TOOLS:
+        raise UsageError(f"Expected at most {MAX_TOOLS:,} tools", field="tools")
 
 
 def write_cursor(seq: int) -> str:

@@ -15,6 +15,7 @@ from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput,
 from spindle.inspector.line_diff import LineKind, TextDiff, compare_texts
 from spindle.inspector.live import Feed
 from spindle.inspector.replays import replay
+from spindle.inspector.visibility import find_tools
 from spindle.journal.entries import EntryState, JournalEntry
 from spindle.journal.summaries import CallQuery, Order, OutcomeKind
 from spindle.text import to_encodable
@@ -53,7 +54,8 @@ class CallList(ApiModel):
     calls: list[CallRow]
     next_cursor: str | None
     """Where to continue; `None` at the end, except for the order `oldest_first`."""
-    scanned: int
+    scanned: int | None
+    """How many calls were searched; `None` for the login of a profile, which sees a part of them."""
     is_complete: bool
     """Whether the end of the journal was reached."""
 
@@ -125,6 +127,7 @@ async def list_calls(request: ApiRequest[CallsQuery, NoInput]) -> CallList:
     given = request.params
     query = CallQuery(
         tool=given.tool,
+        tools=find_tools(request.bench, request.user),
         state=given.state,
         outcome=given.outcome,
         code=given.code,
@@ -137,9 +140,12 @@ async def list_calls(request: ApiRequest[CallsQuery, NoInput]) -> CallList:
         text=given.text,
     )
     page = await request.bench.journal.search(query, limit=given.limit, cursor=given.cursor, order=given.order)
-    shown = [call for call in page.calls if is_visible(request.bench, request.user, call.tool)]
-    rows = [to_row(call) for call in shown]
-    return CallList(calls=rows, next_cursor=page.next_cursor, scanned=page.scanned, is_complete=page.is_complete)
+    return CallList(
+        calls=[to_row(call) for call in page.calls],
+        next_cursor=page.next_cursor,
+        scanned=page.scanned if request.user.profile is None else None,
+        is_complete=page.is_complete,
+    )
 
 
 async def list_filters(request: ApiRequest[NoInput, NoInput]) -> CallFilters:

@@ -116,6 +116,9 @@ class SearchSql:
         columns = ("tool", "state", "code", "session_id", "turn_id", "artifact_id")
         wanted = ((column, getattr(query, column)) for column in columns)
         terms = [self._equals(column, value) for column, value in wanted if value is not None]
+        if query.tools is not None:
+            names = ", ".join(self._bind_text(name) for name in sorted(query.tools))
+            terms.append(f"tool IN ({names})" if names else "1 = 0")
         if query.outcome is not None:
             terms.append(f"ended_at IS NOT NULL AND code IS {'' if query.outcome == 'ok' else 'NOT '}NULL")
         if query.tool_call_id is not None:

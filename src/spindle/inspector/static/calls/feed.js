@@ -34,6 +34,7 @@ export class CallFeed {
     this.cursor = null;
     this.isComplete = false;
     this.isLoading = false;
+    /** How many calls were searched; the login of a profile is not told. @type {number | null} */
     this.scanned = 0;
     this.emptyPages = 0;
     this.isPulling = false;
@@ -75,7 +76,7 @@ export class CallFeed {
       const page = /** @type {import("./model.js").CallPage} */ (await get("/calls", { ...toParams(this.filters), cursor: this.cursor, limit: PAGE }, this.abort.signal));
       this.cursor = page.next_cursor;
       this.isComplete = page.is_complete;
-      this.scanned += page.scanned;
+      this.scanned = page.scanned === null ? null : (this.scanned ?? 0) + page.scanned;
       this.emptyPages = page.calls.length > 0 ? 0 : this.emptyPages + 1;
       const older = page.calls.filter((call) => !this.byKey.has(call.key)).map((call) => this.add(call));
       this.items = [...this.items, ...older];

@@ -24,7 +24,7 @@ import { formatCode } from "../format.js";
  * @property {string} args
  * @property {string | null} error
  */
-/** @typedef {{calls: CallRow[], next_cursor: string | null, scanned: number, is_complete: boolean}} CallPage */
+/** @typedef {{calls: CallRow[], next_cursor: string | null, scanned: number | null, is_complete: boolean}} CallPage */
 /** @typedef {{text: string, chars: number, is_cut: boolean}} ShownText */
 /**
  * @typedef {object} CallDetail

@@ -175,10 +175,10 @@ class CallsView {
 
   showStatus() {
     const { items, isComplete, scanned, canSearchOn } = this.feed;
-    const searched = hasFilters(this.filters) ? ` of ${formatCount(scanned)} searched` : "";
+    const searched = hasFilters(this.filters) && scanned !== null ? ` of ${formatCount(scanned)} searched` : "";
     this.status.textContent = `${formatCount(items.length)}${isComplete ? "" : "+"} calls${searched}`;
     this.more.hidden = !canSearchOn;
-    this.more.textContent = `Nothing more in the last ${formatCount(scanned)} calls. Search on`;
+    this.more.textContent = `Nothing more in the last ${scanned === null ? "" : `${formatCount(scanned)} `}calls. Search on`;
   }
 
   closeDetail() {
