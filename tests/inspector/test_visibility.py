@@ -100,6 +100,20 @@ async def test_a_search_of_a_profile_does_not_tell_whether_hidden_calls_match() 
     assert (len(everything["calls"]), everything["scanned"]) == (3, 4)
 
 
+async def test_a_profile_is_not_told_whether_hidden_artifacts_exist_or_match() -> None:
+    bench = build()
+    for number in range(3):
+        await bench.bench.spool.write(f"closed/t/{number}", SECRET.encode(), turn_id="t")
+    async with bench.connect(bench.build_server()) as client, bench.log_in() as owner:
+        hidden, unknown = [await ask(client, "/artifacts/lines", id=f"closed/t/{name}") for name in ("1", "none")]
+        hit, miss = [await ask(client, "/artifacts", text=text, limit=1) for text in ("closed/t/0", "none")]
+        everything = (await owner.get("/artifacts", text="closed/t/0", limit=1)).json()
+
+    assert hidden == unknown
+    assert hit == miss
+    assert [each["id"] for each in everything["artifacts"]] == ["closed/t/0"]
+
+
 async def test_a_profile_reads_no_artifacts_of_other_tools_and_none_without_a_call() -> None:
     bench = build()
     hidden, shown, now = "closed/t/c", "open/t/c", datetime.now(UTC)

@@ -17,7 +17,7 @@ from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput,
 from spindle.inspector.responses import run_while_connected
 from spindle.inspector.visibility import may_see_artifact
 from spindle.json_types import JsonValue
-from spindle.text import to_encodable
+from spindle.text import to_encodable, unescape_surrogates
 
 MAX_ID_CHARS: Final = 20_000
 MAX_COPIED_TABLE_BYTES: Final = 256 << 20
@@ -175,12 +175,12 @@ async def query_table(request: ApiRequest[TableParams, NoInput]) -> TableAnswer:
 async def open_artifact(request: ApiRequest[Any, NoInput]) -> OpenArtifact:
     """Open the artifact that a request names, if its user may see it."""
     bench, user, shelf = request.bench, request.user, request.bench.artifacts
-    artifact = await shelf.open(request.params.id)
     if user.profile is not None:
-        entry = await shelf.listing.find(artifact.id)
+        # Before anything is read: the answer must not tell whether the spool has it.
+        entry = await shelf.listing.find(unescape_surrogates(request.params.id))
         if entry is None or not await may_see_artifact(bench, user, entry):
             raise UnknownItemError("the artifact does not exist, or this profile may not see it", field="id")
-    return artifact
+    return await shelf.open(request.params.id)
 
 
 FORMATS: Final[Sequence[Endpoint[Any, Any]]] = (

@@ -154,11 +154,14 @@ async def list_artifacts(request: ApiRequest[ListParams, NoInput]) -> ArtifactLi
     def is_wanted(entry: SpoolEntry) -> bool:
         return text in entry.id.lower() or text in (entry.turn_id or "").lower()
 
-    page = await request.bench.artifacts.listing.read_page(
-        after=_parse_stamp(params.cursor), count=params.limit, is_wanted=is_wanted if text else None
-    )
     bench, user = request.bench, request.user
-    shown = [entry for entry in page.entries if await may_see_artifact(bench, user, entry)]
+    page = await bench.artifacts.listing.read_page(
+        after=_parse_stamp(params.cursor),
+        count=params.limit,
+        # Where the page of a profile ends must not tell whether hidden artifacts match.
+        is_wanted=is_wanted if text and user.profile is None else None,
+    )
+    shown = [entry for entry in page.entries if is_wanted(entry) and await may_see_artifact(bench, user, entry)]
     return ArtifactList(
         artifacts=tuple(ArtifactEntry(**_describe(entry)) for entry in shown),
         next_cursor=None if page.next is None else f"{page.next.written_at!r} {escape_surrogates(page.next.name)}",
