@@ -4,7 +4,6 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
@@ -30,16 +29,18 @@ from spindle.inspector.endpoints import PREFIX, ApiRequest, Endpoint, NoInput, P
 from spindle.inspector.live import LiveUpdates
 from spindle.inspector.logins import PageLogins, issue_code
 from spindle.inspector.openapi import build_document
+from spindle.inspector.request_bodies import read_json
 from spindle.inspector.responses import build_file_response, serialize
 from spindle.inspector.workbench import Workbench
 from spindle.json_types import JsonObject, is_object
 from spindle.text import to_printable
 
 PAGE: Final = "/page"
-MAX_BODY_BYTES: Final = 4 << 20
 _MAX_LOGIN_BYTES: Final = 16 << 10
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _FAILED: Final = 500
+_MAX_FIELDS: Final = 100
+"""Of a body or a query; no model has so many."""
 _LOG: Final = logging.getLogger("spindle.inspector")
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -144,7 +145,7 @@ class InspectorApp:
     async def _log_in(self, request: Request) -> Response:
         try:
             self._logins.check_origin(request)
-            body: object = await _read_json(request, max_bytes=_MAX_LOGIN_BYTES)
+            body: object = await read_json(request, max_bytes=_MAX_LOGIN_BYTES)
             code = body.get("code") if is_object(body) else None
             user = self._logins.find_by_token(request)
             if user is None:
@@ -218,7 +219,7 @@ class InspectorApp:
             user = await self._logins.identify(request)
             _check_role(endpoint, user)
             params = _parse(endpoint.params, {**request.query_params, **request.path_params})
-            body = NoInput() if endpoint.body is NoInput else _parse(endpoint.body, await _read_json(request))
+            body = NoInput() if endpoint.body is NoInput else _parse(endpoint.body, await read_json(request))
             grant = partial(self._logins.grant, user)
             checked = ApiRequest(bench=self._bench, user=user, params=params, body=body, http=request, grant=grant)
             answer = await endpoint.handler(checked)
@@ -242,27 +243,14 @@ def _check_role(endpoint: "Endpoint[Any, Any]", user: PageUser) -> None:
 
 
 def _parse(model: type[BaseModel], value: object) -> BaseModel:
+    if is_object(value) and len(value) > _MAX_FIELDS:  # each unknown one would be a problem of its own
+        raise InvalidRequestError(f"expected at most {_MAX_FIELDS} fields")
     try:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise InvalidRequestError(f"{to_printable(field, 100) or 'the body'}: {first['msg']}", field=field) from None
-
-
-async def _read_json(request: Request, *, max_bytes: int = MAX_BODY_BYTES) -> object:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise InvalidRequestError("expected the content type application/json")
-    content = bytearray()
-    async with aclosing(request.stream()) as chunks:
-        async for chunk in chunks:
-            content += chunk
-            if len(content) > max_bytes:
-                raise InvalidRequestError(f"the body is larger than {max_bytes} bytes")
-    try:
-        return json.loads(content or b"{}")
-    except (ValueError, RecursionError):
-        raise InvalidRequestError("the body is not JSON") from None
 
 
 def _refuse(error: SpindleError) -> Response:

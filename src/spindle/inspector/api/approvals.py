@@ -16,6 +16,7 @@ from spindle.inspector.approval_values import ApprovalValue, show_values
 from spindle.inspector.call_details import write_json
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, PageUser, change, read
 from spindle.inspector.live import Feed
+from spindle.inspector.request_bodies import check_values
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import JsonObject
@@ -241,6 +242,8 @@ def _choose_text(office: "TicketOffice", ticket: "StoredTicket", given: str | No
 
 
 def _read_args(given: JsonObject | str, ticket: "StoredTicket") -> JsonObject:
+    if isinstance(given, str):
+        check_values(given, field="args")
     try:
         return read_arguments(given, tool=ticket.facts["tool"], empty_ok=True)
     except InvalidToolArgsError as error:

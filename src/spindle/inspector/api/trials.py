@@ -14,6 +14,7 @@ from spindle.errors import RequestConflictError, SpoolError
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, change, read
 from spindle.inspector.live import Feed
 from spindle.inspector.renderings import MediaFacts, SpanRole, describe_media, render
+from spindle.inspector.request_bodies import check_values
 from spindle.inspector.tool_rows import find_entry
 from spindle.inspector.trials import PageTrial, TrialRequest, TrialState
 from spindle.inspector.workbench import Workbench
@@ -157,6 +158,8 @@ async def start_trial(request: ApiRequest[NoInput, NewTrial]) -> TrialView:
     """Start a call as the user of the page; the answer may come before it has ended."""
     bench, user, body = request.bench, request.user, request.body
     entry = find_entry(bench, user.profile, body.tool)
+    if isinstance(body.args, str):
+        check_values(body.args, field="args")
     wanted = TrialRequest(
         tool=entry.tool.name,
         args=body.args,
