@@ -12,6 +12,7 @@ from spindle import Journal
 from spindle.cli import load_config
 from spindle.journal import FinishedCall, Intent
 from tests.inspector.browsing import (
+    PHONE,
     PageServer,
     PageWatch,
     needs_browser,
@@ -244,3 +245,31 @@ def test_a_call_is_replayed_and_one_that_needs_approval_waits(browser: Browser, 
         page.get_by_role("button", name="Replay").click()
         page.get_by_role("dialog").get_by_role("button", name="Replay").click()
         page.wait_for_url("**/page/approvals/**")
+
+
+def test_rows_show_the_arguments_of_failed_and_waiting_calls_too(browser: Browser, shop: PageServer) -> None:
+    with open_page(browser, shop) as watch:
+        show_view(watch, "calls")
+        failed = rows(watch.page).filter(has_text="24-1").first
+        expect(failed).to_contain_text('{"article":"24-1"}')
+        expect(failed).to_contain_text("There is no article")
+        waiting = rows(watch.page).filter(has_text="1077").first
+        expect(waiting).to_contain_text("needs approval")
+        expect(waiting.locator(".failed")).to_have_count(0)
+
+        failed.click()
+        expect(watch.page.get_by_role("heading", name="check_stock")).to_be_visible()
+        expect(failed.get_by_text('{"article":"24-1"}')).to_be_visible()
+
+
+def test_rows_have_a_line_for_arguments_on_a_phone(browser: Browser, shop: PageServer) -> None:
+    with open_page(browser, shop, width=PHONE) as watch:
+        show_view(watch, "calls")
+        row = rows(watch.page).filter(has_text="24-1").first
+        arguments, name = row.get_by_text('{"article":"24-1"}'), row.get_by_text("check_stock", exact=True)
+        expect(arguments).to_be_visible()
+        below, above = arguments.bounding_box(), name.bounding_box()
+        assert below is not None and above is not None
+        assert below["y"] >= above["y"] + above["height"]
+        watch.page.set_viewport_size({"width": 844, "height": PHONE})  # turned
+        expect(first_row(watch.page)).to_have_css("height", "28px")

@@ -180,3 +180,20 @@ def test_a_file_becomes_the_text_of_an_argument(watched: PageWatch, tmp_path: Pa
     page.get_by_label("File for content").set_input_files(tmp_path / "note.txt")
     expect(page.get_by_role("textbox", name="content", exact=True)).to_have_value("two\nlines")
     assert read_json(page) == {"path": "note.txt", "content": "two\nlines"}
+
+
+def test_a_row_tells_what_a_tool_does_on_a_phone(browser: Browser, page_server: PageServer) -> None:
+    with open_page(browser, page_server, width=PHONE) as watch:
+        row = watch.page.get_by_role("option").filter(has_text="read_file").first
+
+        expect(row.get_by_text("Read a text file, or some of its lines.")).to_be_visible()
+
+
+def test_no_filter_is_cut_off_in_a_small_window(browser: Browser, page_server: PageServer) -> None:
+    with open_page(browser, page_server) as watch:
+        page = watch.page
+        page.set_viewport_size({"width": 1100, "height": 800})
+        expect(page.get_by_label("Filter by state")).to_be_visible()
+        bars = page.locator(".filters").evaluate("element => element.scrollWidth - element.clientWidth")
+
+        assert bars <= 0

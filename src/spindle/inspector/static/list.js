@@ -8,6 +8,7 @@ import { h, replace } from "./dom.js";
  * @typedef {object} ListOptions
  * @property {string} label                              its accessible name
  * @property {number} rowHeight                          in pixels, for every row
+ * @property {number} [phoneRowHeight]                   on a phone, where a row may have two lines
  * @property {(item: Item, index: number) => HTMLElement} draw
  * @property {(item: Item) => string} getKey             drawn rows with the same key and version are kept
  * @property {(item: Item) => unknown} [getVersion]      changes when a row must be drawn again
@@ -17,6 +18,7 @@ import { h, replace } from "./dom.js";
  */
 
 const SPARE = 8;
+const PHONE = "(max-width: 700px)";
 
 /** @template Item */
 export class VirtualList {
@@ -48,11 +50,20 @@ export class VirtualList {
     this.isScheduled = false;
     this.observer = new ResizeObserver(() => this.schedule());
     this.observer.observe(this.element);
+    this.phone = matchMedia(PHONE);
+    this.onTurn = () => this.redraw();
+    this.phone.addEventListener("change", this.onTurn);
+  }
+
+  /** The height of each row, in pixels. */
+  get rowHeight() {
+    return (this.phone.matches && this.options.phoneRowHeight) || this.options.rowHeight;
   }
 
   /** End the observation of its size. */
   close() {
     this.observer.disconnect();
+    this.phone.removeEventListener("change", this.onTurn);
   }
 
   /** @param {Item[]} items */
@@ -78,11 +89,11 @@ export class VirtualList {
    */
   prepend(newer) {
     if (newer.length === 0) return;
-    const isAtTop = this.element.scrollTop < this.options.rowHeight;
+    const isAtTop = this.element.scrollTop < this.rowHeight;
     this.items = [...newer, ...this.items];
     if (this.selected >= 0) this.selected += newer.length;
     this.resize();
-    if (!isAtTop) this.element.scrollTop += newer.length * this.options.rowHeight;
+    if (!isAtTop) this.element.scrollTop += newer.length * this.rowHeight;
     this.schedule();
   }
 
@@ -107,12 +118,13 @@ export class VirtualList {
   }
 
   resize() {
-    this.space.style.height = `${this.items.length * this.options.rowHeight}px`;
+    this.space.style.height = `${this.items.length * this.rowHeight}px`;
     this.empty.hidden = this.items.length > 0 || !this.isFilled; // before the first answer, nothing is known
   }
 
   render() {
-    const { rowHeight, draw, getKey, getVersion, onEnd } = this.options;
+    const { draw, getKey, getVersion, onEnd } = this.options;
+    const { rowHeight } = this;
     this.resize();
     const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - SPARE);
     const last = Math.min(this.items.length, Math.ceil((this.element.scrollTop + this.element.clientHeight) / rowHeight) + SPARE);
@@ -161,7 +173,7 @@ export class VirtualList {
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    const page = Math.max(1, Math.floor(this.element.clientHeight / this.options.rowHeight) - 1);
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.rowHeight) - 1);
     /** @type {Record<string, number>} */
     const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     const step = steps[event.key];
@@ -179,11 +191,11 @@ export class VirtualList {
 
   /** @param {number} index */
   reveal(index) {
-    const top = index * this.options.rowHeight;
+    const top = index * this.rowHeight;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;
-    else if (top + this.options.rowHeight > scrollTop + clientHeight) {
-      this.element.scrollTop = top + this.options.rowHeight - clientHeight;
+    else if (top + this.rowHeight > scrollTop + clientHeight) {
+      this.element.scrollTop = top + this.rowHeight - clientHeight;
     }
   }
 

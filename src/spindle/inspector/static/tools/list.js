@@ -75,6 +75,7 @@ export class ToolList {
     this.list = new VirtualList({
       label: "Tools",
       rowHeight: 28,
+      phoneRowHeight: 48,
       draw: (tool) => this.drawRow(tool),
       getKey: (tool) => tool.name,
       getVersion: (tool) => `${this.version} ${JSON.stringify(tool)}`,

@@ -143,14 +143,14 @@ class ApprovalsView {
    * @param {Approval[]} items
    */
   keepInSight(items) {
-    const { element, options } = this.list;
-    const top = this.list.items[Math.floor(element.scrollTop / options.rowHeight)];
+    const { element, rowHeight } = this.list;
+    const top = this.list.items[Math.floor(element.scrollTop / rowHeight)];
     const index = top === undefined ? -1 : items.findIndex((item) => item.id === top.id);
-    const shift = index - Math.floor(element.scrollTop / options.rowHeight);
-    if (index < 0 || element.scrollTop < options.rowHeight || shift <= 0) return;
+    const shift = index - Math.floor(element.scrollTop / rowHeight);
+    if (index < 0 || element.scrollTop < rowHeight || shift <= 0) return;
     this.list.items = items;
     this.list.resize();
-    element.scrollTop += shift * options.rowHeight;
+    element.scrollTop += shift * rowHeight;
   }
 
   async loadMore() {

@@ -16,8 +16,6 @@ import { buildPath, go, setQuery } from "../router.js";
 
 /** @typedef {import("../calls/feed.js").ListedCall} ListedCall */
 
-const ROW = 28;
-
 /** @type {import("../main.js").View} */
 export default {
   mount(root, place) {
@@ -41,7 +39,8 @@ class CallsView {
     this.abort = new AbortController();
     this.list = new VirtualList({
       label: "Calls",
-      rowHeight: ROW,
+      rowHeight: 28,
+      phoneRowHeight: 48,
       draw: drawRow,
       getKey: (/** @type {ListedCall} */ call) => call.key,
       getVersion: (/** @type {ListedCall} */ call) => `${call.cursor} ${call.version}`,
@@ -148,7 +147,7 @@ class CallsView {
   /** Show new calls, or how many there are while the user looks at others. */
   showWaiting() {
     const { waiting } = this.feed;
-    const isAtTop = this.list.element.scrollTop < ROW;
+    const isAtTop = this.list.element.scrollTop < this.list.rowHeight;
     if (waiting.length > 0 && isAtTop && !this.isPaused) {
       this.feed.waiting = [];
       this.feed.prepend(waiting);
@@ -227,13 +226,14 @@ function formatTook(call) {
 /** @param {ListedCall} call */
 function drawRow(call) {
   const [state, tone] = describeState(call);
+  const error = call.code === "needs_approval" ? null : call.error; // the state says it already
   return h(
     "div",
     { class: "call-row" },
     h("span", { class: "time muted", title: call.started_at }, formatTime(call.started_at)),
     h("span", { class: "state" }, badge(state, tone, call.error ?? undefined)),
     h("span", { class: "tool truncate mono", title: call.tool }, call.tool),
-    h("span", { class: call.error === null ? "grow mono muted" : "grow mono failed" }, call.error ?? call.args),
+    h("span", { class: "grow what" }, h("span", { class: "truncate mono muted" }, call.args), error !== null && h("span", { class: "truncate failed" }, error)),
     h("span", { class: "chars number muted" }, call.result_chars === null ? "" : formatCount(call.result_chars)),
     h("span", { class: "took number" }, formatTook(call)),
   );

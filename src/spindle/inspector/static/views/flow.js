@@ -51,6 +51,7 @@ class FlowView {
     this.list = new VirtualList({
       label: "Sessions",
       rowHeight: 28,
+      phoneRowHeight: 40,
       draw: drawRow,
       getKey: (session) => session.session_id,
       getVersion: (session) => `${session.last_at} ${session.is_tainted} ${session.was_asked}`,

@@ -98,6 +98,7 @@ class TurnsView {
     this.list = new VirtualList({
       label: "Turns",
       rowHeight: 28,
+      phoneRowHeight: 40,
       draw: drawRow,
       getKey: (turn) => turn.turn_id,
       getVersion: (turn) => turn.updated_at,
