@@ -200,6 +200,27 @@ async def test_drafts_of_dead_writers_are_swept_and_those_of_living_ones_are_not
     assert await text_of(living, "slow") == b"x" * 2_000_000
 
 
+@pytest.mark.parametrize("ending", [".draft", ".note.draft"])
+async def test_a_draft_that_is_swept_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    create, swept = os.open, list[str]()
+
+    def create_and_sweep(path: str, flags: int, mode: int = 0o777) -> int:
+        handle = create(path, flags, mode)
+        if os.fspath(path).endswith(ending) and not swept:
+            swept.append(os.fspath(path))
+            Path(path).unlink()  # as another process does that finds no lock on it
+        return handle
+
+    spool = Spool.files(tmp_path)
+    monkeypatch.setattr(os, "open", create_and_sweep)
+    await spool.write("id", "x" * 2_000_000)
+
+    assert swept
+    assert await text_of(Spool.files(tmp_path), "id") == b"x" * 2_000_000
+
+
 async def failure_of(act: Awaitable[object]) -> SpoolError | None:
     try:
         await act

@@ -112,13 +112,23 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def try_lock(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     """Try to acquire the lock that a live writer holds on its file; the kernel releases it when the writer dies."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+def create_draft_file(path: Path) -> int:
+    """Create a private file that no sweep removes: it is locked until it is closed."""
+    while True:
+        handle = create_private_file(path)
+        fcntl.flock(handle, fcntl.LOCK_EX)  # a sweep holds the lock for an instant only
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # a sweep removed it before it was locked
 
 
 def remove_abandoned(path: Path) -> None:
@@ -128,7 +138,8 @@ def remove_abandoned(path: Path) -> None:
     except OSError:
         return  # already removed, or not a file of the spool
     try:
-        if try_lock(handle):
+        # A file without a name was removed by another sweep: its path may be that of a new one.
+        if _try_lock(handle) and os.fstat(handle).st_nlink:
             path.unlink(missing_ok=True)
     finally:
         os.close(handle)
@@ -314,14 +325,8 @@ class _Draft:
 
     @classmethod
     def create(cls, folder: Path, name: str) -> "_Draft":
-        while True:
-            version = secrets.token_hex(8)
-            path = folder / f"{name}.{version}.draft"
-            handle = create_private_file(path)
-            # A sweep may remove the file between creating and locking it; then retry with another file.
-            if try_lock(handle) and os.fstat(handle).st_nlink:
-                return cls(handle, folder, name, version)
-            os.close(handle)
+        version = secrets.token_hex(8)
+        return cls(create_draft_file(folder / f"{name}.{version}.draft"), folder, name, version)
 
     def append(self, piece: bytes) -> None:
         with translate_os_errors(self._folder):
@@ -342,10 +347,8 @@ class _Draft:
         else:
             text = backends.build_small_note(manifest, bytes(content), boot_id)
         self._draft.rename(self._data)
-        note = create_private_file(self._note_draft)
+        note = create_draft_file(self._note_draft)
         try:
-            # Locked too, because a sweep treats it like any other draft.
-            try_lock(note)
             write_fully(note, text)
             os.fsync(note)
             self._note_draft.rename(self._folder / f"{self._name}.note")

@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from spindle.artifacts.backends.files import create_private_file, try_lock, write_fully
+from spindle.artifacts.backends.files import create_draft_file, write_fully
 from spindle.artifacts.spool import Manifest
 
 SMALL_BYTES = 64 << 10
@@ -93,9 +93,8 @@ def restore_data(path: Path, note: Path) -> None:
     if sha256(content).digest() != kept[-_DIGEST_BYTES:] or (path.exists() and path.read_bytes() == content):
         return
     draft = path.with_name(f"{path.stem}.{token_hex(8)}.draft")
-    handle = create_private_file(draft)
+    handle = create_draft_file(draft)
     try:
-        try_lock(handle)  # a sweep removes drafts without a lock
         write_fully(handle, content)
         os.fsync(handle)
         draft.rename(path)
