@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
@@ -137,8 +138,9 @@ async def _call_something(client: RawClient, chance: random.Random) -> None:
         assert await client.call("mcp__up__echo", {"text": text}) == text
     else:
         shown = await client.call("mcp__up__lines", {"count": LINES})
-        call_id = shown.split('call_id "')[1].split('"')[0]
-        last = await client.call("artifact_tail", {"call_id": call_id, "n": 1})
+        kept = re.search(r'call_id "([^"]+)"', shown)
+        assert kept is not None, f"not kept whole: {shown[:500]}"
+        last = await client.call("artifact_tail", {"call_id": kept[1], "n": 1})
         assert f"line {LINES - 1} of upstream" in last
 
 
