@@ -107,3 +107,19 @@ def test_arguments_are_edited_on_a_phone_and_an_answer_elsewhere_is_shown(browse
         expect(page.get_by_role("button", name="Approve")).to_be_visible()
         run(served, "approvals", "deny", approval, "--by", "bob")
         expect(page.locator(".outcome")).to_contain_text("Denied by bob")
+
+
+def test_the_way_back_on_a_phone_leads_to_the_list(browser: Browser, served: PageServer) -> None:
+    ask(served, 7)
+    with open_page(browser, served, width=PHONE) as watch:
+        page = watch.page
+        show_view(watch, "approvals")
+        row = page.locator(".approval-row").first
+        expect(row).to_contain_text('"note": ""}')
+        expect(row).not_to_contain_text("Why")
+        row.click()
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        page.go_back()
+
+        expect(page).to_have_url(f"{served.origin}/page/approvals")
+        expect(row).to_be_visible()

@@ -190,7 +190,7 @@ def test_new_calls_do_not_move_what_is_looked_at(calls: PageWatch, busy: PageSer
     page.mouse.wheel(0, 280)
     expect(page.locator(".list")).to_have_js_property("scrollTop", 280)
     seen = page.locator('main [role=option][aria-posinset="20"]')
-    text, place = seen.locator(".grow").inner_text(), seen.bounding_box()
+    text, place = seen.locator(".grow .muted").inner_text(), seen.bounding_box()
     write(busy, lambda journal: add_calls(journal, MANY + 10, 300))
     button = page.locator("button.newer")
     expect(button).to_have_text("300 new calls ↑")
@@ -269,7 +269,8 @@ def test_rows_have_a_line_for_arguments_on_a_phone(browser: Browser, shop: PageS
         arguments, name = row.get_by_text('{"article":"24-1"}'), row.get_by_text("check_stock", exact=True)
         expect(arguments).to_be_visible()
         below, above = arguments.bounding_box(), name.bounding_box()
-        assert below is not None and above is not None
+        assert below is not None
+        assert above is not None
         assert below["y"] >= above["y"] + above["height"]
         watch.page.set_viewport_size({"width": 844, "height": PHONE})  # turned
         expect(first_row(watch.page)).to_have_css("height", "28px")

@@ -89,3 +89,25 @@ def test_the_link_leaves_no_code_in_the_history(browser: Browser, tmp_path: Path
 
         assert "#" not in page.url
         page.context.close()
+
+
+def test_each_view_lists_its_keys(watched: PageWatch) -> None:
+    page = watched.page
+    for view, key in (("tools", "Ctrl+Enter"), ("calls", "Escape"), ("approvals", "deny"), ("health", "g 1")):
+        page.locator(f"nav a[data-view={view}]").click()
+        expect(page.locator(f"main.view-{view} > *").first).to_be_attached()
+        page.keyboard.press("?")
+        keys = page.get_by_role("dialog", name="Keys")
+        expect(keys).to_contain_text(key)
+        expect(keys.get_by_role("button")).to_have_count(1)
+        page.keyboard.press("Escape")
+        expect(keys).to_have_count(0)
+
+
+def test_j_moves_in_the_list_without_a_click(watched: PageWatch) -> None:
+    page = watched.page
+    expect(page.locator("main [role=option]").first).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+
+    expect(page.locator("main [role=option][aria-selected=true]")).to_have_attribute("aria-posinset", "2")

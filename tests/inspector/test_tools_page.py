@@ -197,3 +197,28 @@ def test_no_filter_is_cut_off_in_a_small_window(browser: Browser, page_server: P
         bars = page.locator(".filters").evaluate("element => element.scrollWidth - element.clientWidth")
 
         assert bars <= 0
+
+
+def test_enter_in_the_search_opens_the_first_tool(watched: PageWatch) -> None:
+    page = watched.page
+    expect(page.locator("main [role=option]").first).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("calcul")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", name="calculate")).to_be_visible()
+    expect(page.get_by_role("listbox", name="Tools")).to_be_focused()
+
+
+def test_the_focus_stays_at_run_and_goes_to_the_first_rejected_field(watched: PageWatch) -> None:
+    page = open_tool(watched, "read_file")
+    page.get_by_role("button", name="Run", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".outcome-head")).to_contain_text("ok")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_focused()
+
+    page.get_by_label("start_line").fill("0")
+    page.get_by_role("button", name="Run", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("start_line")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("start_line")).to_be_focused()

@@ -3,6 +3,7 @@
 
 import { forgetToken, isOperator, post, session } from "./api.js";
 import { byId, h, isTyping, replace } from "./dom.js";
+import { showKeys } from "./keys.js";
 import { watchConnection } from "./live.js";
 import { showError } from "./parts.js";
 import { go, startRouter } from "./router.js";
@@ -106,12 +107,25 @@ async function logOut() {
   location.assign("/page/login");
 }
 
+/**
+ * Move in the list of the view, if nothing else has the focus.
+ * @param {KeyboardEvent} event
+ */
+function moveInList(event) {
+  const list = document.querySelector("main .list");
+  if (!(list instanceof HTMLElement) || (event.target !== document.body && event.target !== byId("main"))) return;
+  list.focus();
+  list.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+}
+
 let hasG = false;
 document.addEventListener("keydown", (event) => {
   if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
   const view = hasG ? VIEWS[Number(event.key) - 1] : undefined;
   hasG = event.key === "g";
   if (view !== undefined) go(`/page/${view[0]}`);
+  if (event.key === "?") void showKeys(current);
+  if (event.key === "j" || event.key === "k") moveInList(event);
   if (event.key === "/") {
     const search = document.querySelector('main input[type="search"]');
     if (search instanceof HTMLInputElement) {

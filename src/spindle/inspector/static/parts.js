@@ -160,10 +160,10 @@ export function tabs(label, tabs, { selected, onSelect } = {}) {
 
 /**
  * Ask a question in a dialog; resolves to whether it was confirmed.
- * @param {{title: string, content: Children, confirm: string, tone?: "primary" | "danger"}} options
+ * @param {{title: string, content: Children, confirm: string, tone?: "primary" | "danger", canCancel?: boolean}} options
  * @returns {Promise<boolean>}
  */
-export function ask({ title, content, confirm, tone = "primary" }) {
+export function ask({ title, content, confirm, tone = "primary", canCancel = true }) {
   return new Promise((resolve) => {
     const dialog = h("dialog", { class: "ask", "aria-label": title });
     const close = (/** @type {boolean} */ answer) => {
@@ -174,7 +174,7 @@ export function ask({ title, content, confirm, tone = "primary" }) {
     append(dialog, [
       h("h2", {}, title),
       h("div", {}, content),
-      h("div", { class: "buttons" }, h("button", { onclick: () => close(false) }, "Cancel"), h("button", { class: tone, onclick: () => close(true) }, confirm)),
+      h("div", { class: "buttons" }, canCancel && h("button", { onclick: () => close(false) }, "Cancel"), h("button", { class: tone, onclick: () => close(true) }, confirm)),
     ]);
     dialog.addEventListener("cancel", () => close(false));
     document.body.appendChild(dialog);

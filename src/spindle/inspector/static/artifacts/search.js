@@ -85,6 +85,7 @@ export function drawSearch(panel, reading) {
   const problem = h("div", {});
   const stop = h("button", { type: "button", hidden: true, onclick: () => running.abort() }, "Stop");
   const more = h("button", { type: "button", hidden: true, onclick: () => void run() }, "Search on");
+  const retry = h("button", { type: "button", hidden: true, onclick: () => searchAnyCase() }, "Ignore case");
   /** @type {VirtualList<Hit>} */
   const list = new VirtualList({
     label: "Hits",
@@ -100,6 +101,7 @@ export function drawSearch(panel, reading) {
     const isOver = finding.next === null;
     stop.hidden = !isRunning;
     more.hidden = isRunning || isOver || finding.pattern === "";
+    retry.hidden = isRunning || !isOver || finding.pattern === "" || finding.hits.length > 0 || finding.flags === "i";
     panel.toggleAttribute("data-running", isRunning);
     status.textContent = finding.pattern === "" ? "" : `${plural(finding.hits.length, "hit")}${isOver ? "" : ` in the first ${formatBytes(finding.scanned)} of ${formatBytes(size)}`}`;
     list.empty.textContent = isRunning ? "Searching …" : finding.pattern === "" ? "" : `No line matches${isOver ? "" : " so far"}.`;
@@ -123,7 +125,10 @@ export function drawSearch(panel, reading) {
     } catch (error) {
       if (!isAborted(error)) replace(problem, showError(error));
     }
-    if (running.signal === signal) tell(false);
+    if (running.signal !== signal) return;
+    tell(false);
+    // Without a hit, the pattern is what to change.
+    if (finding.hits.length > 0 && document.activeElement === pattern && pattern.value === finding.pattern) list.element.focus();
   };
 
   const begin = () => {
@@ -136,14 +141,20 @@ export function drawSearch(panel, reading) {
     else tell(false);
   };
 
+  const searchAnyCase = () => {
+    ignoresCase.checked = true;
+    pattern.focus();
+    begin();
+  };
+
   const form = h(
     "form",
     {
       class: "toolbar",
       onsubmit: (/** @type {Event} */ event) => {
         event.preventDefault();
+        pattern.focus();
         begin();
-        list.element.focus();
       },
     },
     pattern,
@@ -153,6 +164,7 @@ export function drawSearch(panel, reading) {
     stop,
     more,
     status,
+    retry,
   );
   append(panel, [form, problem, list.element]);
   reading.signal.addEventListener("abort", () => running.abort(), { once: true });

@@ -66,6 +66,11 @@ export class ToolList {
     this.search.addEventListener("input", debounce(() => this.setFilter("q", this.search.value), 80));
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") this.list.element.focus();
+      else if (event.key === "Enter") {
+        this.setFilter("q", this.search.value); // it may not be applied yet
+        this.list.open(0);
+        if (this.list.items.length > 0) this.list.element.focus();
+      }
     });
     this.selects = h("div", { class: "filters" });
     this.total = h("span", { class: "muted total" });

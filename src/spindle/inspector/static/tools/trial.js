@@ -6,7 +6,7 @@ import { h, isTyping, replace } from "../dom.js";
 import { findInexact } from "../exact.js";
 import { toJson } from "../format.js";
 import { ask, showError, tabs } from "../parts.js";
-import { buildForm, parsePath } from "./form.js";
+import { buildForm, focusFirst, parsePath } from "./form.js";
 import { drawOutcome, drawRunning } from "./outcome.js";
 import { clip } from "./schema.js";
 
@@ -29,6 +29,7 @@ export class TrialPanel {
     this.closed = new AbortController();
     this.tried = "";
     this.shown = "";
+    this.isBusy = false;
     /** @type {import("./fields.js").Field[]} */
     this.marked = [];
     this.problem = h("div", { class: "trial-problem" });
@@ -162,6 +163,7 @@ export class TrialPanel {
 
   /** @param {boolean} isDry */
   async run(isDry) {
+    if (this.isBusy) return;
     const args = this.read();
     if (args === null) return;
     const { tool } = this.detail;
@@ -189,8 +191,9 @@ export class TrialPanel {
 
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
-    this.go.disabled = isBusy;
-    this.dry.disabled = isBusy;
+    this.isBusy = isBusy;
+    // Not `disabled`: a button that has the focus would lose it.
+    for (const button of [this.go, this.dry]) button.setAttribute("aria-disabled", String(isBusy));
   }
 
   /** @param {Trial} started */
@@ -259,6 +262,8 @@ export class TrialPanel {
       }
     }
     replace(this.problem, rest.length > 0 && h("div", { class: "problem", role: "alert" }, rest.map((text) => h("p", {}, text))));
-    this.marked[0]?.element.scrollIntoView({ block: "nearest" });
+    const first = this.marked[0]?.element;
+    first?.scrollIntoView({ block: "nearest" });
+    if (first !== undefined) focusFirst(first);
   }
 }

@@ -7,8 +7,9 @@ import { describeStatus, formatLeft, reveal } from "../approvals/model.js";
 import { h, isTyping } from "../dom.js";
 import { formatTime } from "../format.js";
 import { VirtualList } from "../list.js";
+import { showKeys } from "../keys.js";
 import { listen } from "../live.js";
-import { ask, badge, panes, showError } from "../parts.js";
+import { badge, panes, showError } from "../parts.js";
 import { buildPath, setQuery } from "../router.js";
 import { canNotify, isNotifying, setNotifying } from "../waiting.js";
 
@@ -16,16 +17,11 @@ import { canNotify, isNotifying, setNotifying } from "../waiting.js";
 /** @typedef {"pending" | "answered"} Status */
 
 const PAGE = 50;
-/** @type {[key: string, does: string][]} */
-const KEYS = [
-  ["j k ↓ ↑", "next, previous"],
-  ["Enter", "open"],
-  ["a", "approve and run"],
-  ["d", "deny"],
-  ["e", "edit the arguments"],
-  ["Escape", "back to the list"],
-  ["?", "show these keys"],
-];
+
+/** Whether only one of the panes is shown. */
+function isNarrow() {
+  return matchMedia("(max-width: 900px)").matches;
+}
 
 class ApprovalsView {
   /**
@@ -86,7 +82,7 @@ class ApprovalsView {
       "div",
       { class: "toolbar" },
       h("div", { class: "segments", role: "group", "aria-label": "Which approvals" }, this.tabs.pending, this.tabs.answered),
-      h("div", { class: "right" }, notify, h("button", { class: "quiet", onclick: () => void showKeys(), "aria-label": "Keys of this view" }, h("kbd", {}, "?"))),
+      h("div", { class: "right" }, notify, h("button", { class: "quiet", onclick: () => void showKeys("approvals"), "aria-label": "Keys of this view" }, h("kbd", {}, "?"))),
     );
   }
 
@@ -130,7 +126,7 @@ class ApprovalsView {
       if (this.chosen.id !== null && this.list.selected < 0) this.list.select(this.chosen.id);
       this.problem.hidden = true;
       if (this.chosen.detail?.approval.status === "executing") void this.chosen.read();
-      if (this.chosen.id === null && items[0] !== undefined && !matchMedia("(max-width: 900px)").matches) this.open(items[0].id, false);
+      if (this.chosen.id === null && items[0] !== undefined && !isNarrow()) this.open(items[0].id, false);
     } catch (error) {
       if (isAborted(error)) return;
       this.problem.replaceChildren(showError(error));
@@ -182,8 +178,11 @@ class ApprovalsView {
   open(id, isChosenByUser = true) {
     this.list.select(id);
     this.list.reveal(Math.max(0, this.list.selected));
+    const isAdded = isChosenByUser && isNarrow() && !this.panes.element.classList.contains("has-choice");
     this.panes.choose(isChosenByUser || this.panes.element.classList.contains("has-choice") || location.pathname.endsWith(encodeURIComponent(id)));
-    if (isChosenByUser) history.replaceState(null, "", buildPath("approvals", id, { status: this.status === "answered" ? "answered" : null }));
+    const path = buildPath("approvals", id, { status: this.status === "answered" ? "answered" : null });
+    if (isAdded) history.pushState(null, "", path); // where the list is left, the way back leads to it
+    else if (isChosenByUser) history.replaceState(null, "", path);
     void this.chosen.show(id);
   }
 
@@ -206,7 +205,7 @@ class ApprovalsView {
       d: () => void this.chosen.deny(),
       e: () => this.chosen.edit(),
       Escape: () => this.goBack(),
-      "?": () => void showKeys(),
+      "?": () => void showKeys("approvals"),
     };
     const isArrow = event.key.startsWith("Arrow");
     const isInList = event.target instanceof Node && (event.target === document.body || this.list.element.contains(event.target) || event.target instanceof HTMLElement && event.target.id === "main");
@@ -234,6 +233,15 @@ class ApprovalsView {
   }
 }
 
+/**
+ * Return the arguments of a question; the reasons after them are shown with the chosen one.
+ * @param {string} shown
+ */
+function shortenQuestion(shown) {
+  const end = shown.lastIndexOf("}? Why: ");
+  return shown.slice(0, end < 0 ? undefined : end + 1).replace(/^Run \S+ with /, "");
+}
+
 /** @param {Approval} approval */
 function drawRow(approval) {
   const [text, tone] = describeStatus(approval);
@@ -245,16 +253,8 @@ function drawRow(approval) {
     "div",
     { class: "approval-row" },
     h("div", { class: "line" }, h("strong", { class: "mono truncate" }, reveal(approval.tool)), approval.status !== "pending" && badge(text, tone), h("span", { class: "space" }), when),
-    h("div", { class: "line muted mono truncate" }, approval.shown.replace(/^Run \S+ with /, "")),
+    h("div", { class: "line muted mono truncate" }, shortenQuestion(approval.shown)),
   );
-}
-
-async function showKeys() {
-  await ask({
-    title: "Keys",
-    content: h("dl", { class: "facts" }, KEYS.flatMap(([key, does]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, does)])),
-    confirm: "Close",
-  });
 }
 
 /** @type {import("../main.js").View} */
