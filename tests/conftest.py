@@ -1,6 +1,5 @@
 """Shared by every test: both event loops, and the place of the public test data."""
 
-import fcntl
 import gc
 import logging
 import os
@@ -8,11 +7,13 @@ import re
 import signal
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
 from _pytest import logging as pytest_logging
+from _pytest.pathlib import import_path
 from _pytest.runner import runtestprotocol
 
 from tests.fuzzing import register_profiles
@@ -86,14 +87,25 @@ gc.disable()  # until all modules are loaded: what they hold is not garbage, and
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collect in one worker after the other where nothing is compiled yet, so that only the first one compiles."""
-    compiled = HERE / "turns" / "__pycache__"
-    if sys.dont_write_bytecode or any(compiled.glob("test_waiting.*-pytest-*.pyc")):
-        return (yield)
-    with (HERE / "__pycache__" / "collecting.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return (yield)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Share the work where nothing is compiled yet: the second worker begins with the last modules.
+
+    It stops where it meets the first worker, and collects as usual what both have compiled by then.
+    """
+    config = session.config
+    is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
+    if is_second and config.args_source is config.ArgsSource.TESTPATHS and not sys.dont_write_bytecode:
+        for path in sorted(HERE.rglob("test_*.py"), reverse=True):
+            if any(path.parent.glob(f"__pycache__/{path.stem}.*-pytest-*.pyc")):
+                break
+            if not pytest_ignore_collect(path, config):
+                _load(path, config)
+    return (yield)
+
+
+def _load(path: Path, config: pytest.Config) -> None:
+    with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+        import_path(path, mode="importlib", root=config.rootpath, consider_namespace_packages=False)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from random import Random
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal import charmap
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from hypothesis.internal.intervalsets import IntervalSet
 
 _THOROUGH_EXAMPLES = 100
 _FEWEST_EXAMPLES = 5
@@ -22,6 +24,20 @@ def register_profiles() -> None:
     settings.register_profile("quick", parent=common, max_examples=_THOROUGH_EXAMPLES // 10)
     settings.load_profile("quick")
     providers.__dict__["_get_local_constants"] = _get_local_constants
+    charmap.intervals_from_codec = _find_characters
+
+
+_try_characters = charmap.intervals_from_codec
+
+
+def _find_characters(codec_name: str) -> tuple[IntervalSet, IntervalSet]:
+    """Return the characters that a codec encodes, and those of them that it decodes to others.
+
+    hypothesis tries all of Unicode, in seconds of each worker where `.hypothesis` is new; for UTF-8 they are known.
+    """
+    if codec_name != "utf-8":
+        return _try_characters(codec_name)
+    return IntervalSet([(0, 0xD7FF), (0xE000, 0x10FFFF)]), IntervalSet([])
 
 
 _find_constants = providers.__dict__["_get_local_constants"]
