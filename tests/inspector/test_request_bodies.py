@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 MANY = "[" + ",".join(["[]"] * MAX_VALUES) + "]"
 TEXT = 'a, b [ { " \\ \\" ' * 20_000
-"""Commas, brackets and quotes inside of a string are no values."""
+"""Commas, brackets and quotes inside of a string do not count as values."""
 
 
 @pytest.mark.parametrize("text", ["", "{}", json.dumps({"text": TEXT}), json.dumps([[0]] * (MAX_VALUES // 2 - 1))])

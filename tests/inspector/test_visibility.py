@@ -100,7 +100,7 @@ async def test_a_search_of_a_profile_does_not_tell_whether_hidden_calls_match() 
     assert (len(everything["calls"]), everything["scanned"]) == (3, 4)
 
 
-async def test_a_profile_is_not_told_whether_hidden_artifacts_exist_or_match() -> None:
+async def test_a_profile_does_not_learn_whether_hidden_artifacts_exist_or_match() -> None:
     bench = build()
     for number in range(3):
         await bench.bench.spool.write(f"closed/t/{number}", SECRET.encode(), turn_id="t")

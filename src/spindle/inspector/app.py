@@ -40,7 +40,7 @@ _MAX_LOGIN_BYTES: Final = 16 << 10
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _FAILED: Final = 500
 _MAX_FIELDS: Final = 100
-"""Of a body or a query; no model has so many."""
+"""Of a body or a query; every model has fewer."""
 _LOG: Final = logging.getLogger("spindle.inspector")
 _HEADERS: Final = {
     "Content-Security-Policy": (

@@ -34,7 +34,7 @@ export class CallFeed {
     this.cursor = null;
     this.isComplete = false;
     this.isLoading = false;
-    /** How many calls were searched; the login of a profile is not told. @type {number | null} */
+    /** How many calls were searched; unknown for the login of a profile. @type {number | null} */
     this.scanned = 0;
     this.emptyPages = 0;
     this.isPulling = false;
