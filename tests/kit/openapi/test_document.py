@@ -74,9 +74,11 @@ def left_out(**operation: Any) -> tuple[str, ...]:
 
 def test_an_operation_that_cannot_be_used_is_left_out_with_its_reason() -> None:
     outside = {"$ref": "https://evil.example/schema.json"}
+    unnamed = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [["a"]]}
     circle = {"$ref": "#/paths/~1p/post/parameters/0"}
 
     assert "outside" in left_out(requestBody=outside)[0]
+    assert "required" in left_out(requestBody={"content": {"application/json": {"schema": unnamed}}})[0]
     assert "outside" in left_out(parameters=[{"name": "a", "in": "query", "schema": outside}])[0]
     assert "nowhere" in left_out(requestBody={"$ref": "#/components/none"})[0]
     assert "circle" in left_out(parameters=[circle])[0]

@@ -86,7 +86,7 @@ class SchemaConverter:
         properties, required = schema.get("properties"), found.get("required")
         if is_object(properties) and is_array(required):
             hidden = {name for name, part in properties.items() if _is_read_only(part)}
-            found["required"] = [name for name in required if name not in hidden]
+            found["required"] = [name for name in required if not (isinstance(name, str) and name in hidden)]
         return found
 
     def _refer(self, reference: str) -> str:
