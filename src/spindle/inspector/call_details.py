@@ -1,7 +1,6 @@
 """What the page shows of one call: its arguments, outcome, labels and reasons, bounded and safe to send."""
 
 import json
-import re
 from datetime import datetime
 from typing import Final
 
@@ -29,9 +28,6 @@ _MAX_REASONS: Final = 50
 _MAX_MEDIA: Final = 50
 _MAX_APPROVALS: Final = 20
 _MAX_PREVIOUS_ROWS: Final = 4_000
-
-
-_between_items: Final = re.compile(r"(?<=[}\]]),(?=[{\[\"])")
 
 
 class ShownText(ApiModel):
@@ -148,24 +144,6 @@ def to_sendable(value: JsonValue, max_chars: int) -> JsonValue:
     """Return a value without text that cannot be sent; `None` if it is large."""
     text = json.dumps(value, ensure_ascii=False)
     return json.loads(to_encodable(text)) if len(text) <= max_chars else None
-
-
-def build_result_text(entry: JournalEntry) -> str:
-    """Return the outcome of a call as one text, for a comparison; JSON is formatted."""
-    record = entry.result or {}
-    if entry.code is not None:
-        return f"{entry.code}: {entry.error or ''}"
-    if record.get("structured") is not None:
-        return write_json(record["structured"])
-    value = record.get("value")
-    if not isinstance(value, str):
-        return ""
-    if value[:1] in {"{", "["}:
-        try:
-            return write_json(json.loads(value))
-        except (ValueError, RecursionError):  # such as a part of JSON
-            return _between_items.sub(",\n", value)
-    return value
 
 
 def _read_text(record: JsonObject, name: str) -> str | None:

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 LineKind: TypeAlias = Literal["same", "removed", "added", "folded"]
 
-MAX_LINES: Final = 5_000
+MAX_LINES: Final = 20_000
 """Lines of each text that are compared."""
 MAX_CHANGES: Final = 400
 """Texts with more changed lines are not aligned: what differs is shown as removed and added as a whole."""

@@ -202,6 +202,28 @@ async def test_two_calls_are_compared_by_lines() -> None:
     assert missing.status_code == 404
 
 
+async def test_large_results_are_compared_as_a_whole() -> None:
+    lines = "\n".join(f"line {number}" for number in range(9_000))
+    async with open_api() as api:
+        left = await api.run("c1", "echo", text=lines)
+        right = await api.run("c2", "echo", text=f"{lines}\nthe last line")
+        again = await api.run("c3", "echo", text=lines)
+        [_, result] = (await api.read("/calls/compare", left=left, right=right))["parts"]
+        [_, same] = (await api.read("/calls/compare", left=left, right=again))["parts"]
+        entry = await api.bench.journal.find(again)
+        assert entry is not None
+        assert entry.artifact_id is not None
+        await api.bench.spool.delete(entry.artifact_id)
+        [_, unknown] = (await api.read("/calls/compare", left=again, right=again))["parts"]
+
+    assert [(line["text"], line["right"]) for line in result["lines"] if line["kind"] == "added"] == [
+        ("the last line", 9_001)
+    ]
+    assert (result["is_same"], result["is_cut"]) == (False, False)
+    assert (same["is_same"], same["is_cut"]) == (True, False)
+    assert (unknown["is_same"], unknown["is_cut"]) == (False, True)
+
+
 def allow_echo(_profile: str | None) -> ToolFilter:
     return ToolFilter(allowed_tools=["echo"])
 

@@ -1,18 +1,17 @@
 """Endpoints of calls: the list with filters, one call, its replay, and the difference of two calls."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import AwareDatetime, Field
 
 from spindle.calls import Err, ErrCode
-from spindle.concurrency import storage_threads
 from spindle.errors import UnknownItemError
-from spindle.inspector.call_details import CallDetail, build_result_text, read_detail, write_json
+from spindle.inspector.call_comparison import DiffPart, compare_entries
+from spindle.inspector.call_details import CallDetail, read_detail
 from spindle.inspector.call_feed import watch_calls
 from spindle.inspector.call_rows import CallRow, Name, is_visible, to_name, to_row
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, change, read
-from spindle.inspector.line_diff import LineKind, TextDiff, compare_texts
 from spindle.inspector.live import Feed
 from spindle.inspector.replays import replay
 from spindle.inspector.visibility import find_tools
@@ -23,7 +22,6 @@ from spindle.text import to_encodable
 MAX_CALLS: Final = 500
 """Calls of one page."""
 _MAX_TOOLS: Final = 2_000
-_MAX_COMPARED_CHARS: Final = 2_000_000
 
 
 class CallsQuery(ApiModel):
@@ -80,34 +78,13 @@ class ComparedCalls(ApiModel):
     right: Name
 
 
-class DiffRow(ApiModel):
-    """One line of a difference; a folded one stands for `count` unchanged lines."""
-
-    kind: LineKind
-    text: str
-    left: int | None
-    right: int | None
-    count: int
-
-
-class DiffPart(ApiModel):
-    """The difference of one part of two calls."""
-
-    name: Literal["arguments", "result"]
-    lines: list[DiffRow]
-    is_same: bool
-    is_cut: bool
-    """Whether the texts are longer than what was compared."""
-    is_aligned: bool
-    """Whether the texts are similar enough to find all changes."""
-
-
 class CallComparison(ApiModel):
     """Two calls side by side."""
 
     left: CallRow
     right: CallRow
-    parts: list[DiffPart]
+    parts: tuple[DiffPart, DiffPart]
+    """Of the arguments and of the result."""
 
 
 class RepeatedCall(ApiModel):
@@ -166,7 +143,7 @@ async def compare_calls(request: ApiRequest[ComparedCalls, NoInput]) -> CallComp
     right = await _find(request, request.params.right)
     summaries = await request.bench.journal.summarize([left.idempotency_key, right.idempotency_key])
     rows = {call.idempotency_key: to_row(call) for call in summaries}
-    parts = await storage_threads.run(_compare, left, right)
+    parts = await compare_entries(request.bench, request.user, left, right)
     return CallComparison(left=rows[left.idempotency_key], right=rows[right.idempotency_key], parts=parts)
 
 
@@ -191,20 +168,6 @@ async def _find(request: ApiRequest[Any, Any], key: str) -> JournalEntry:
     if entry is None or not is_visible(request.bench, request.user, entry.tool):
         raise UnknownItemError("the journal has no such call")
     return entry
-
-
-def _compare(left: JournalEntry, right: JournalEntry) -> list[DiffPart]:
-    arguments = compare_texts(*(write_json(each.args)[:_MAX_COMPARED_CHARS] for each in (left, right)))
-    results = compare_texts(*(build_result_text(each)[:_MAX_COMPARED_CHARS] for each in (left, right)))
-    return [_to_part("arguments", arguments), _to_part("result", results)]
-
-
-def _to_part(name: Literal["arguments", "result"], diff: TextDiff) -> DiffPart:
-    lines = [
-        DiffRow(kind=line.kind, text=to_encodable(line.text), left=line.left, right=line.right, count=line.count)
-        for line in diff.lines
-    ]
-    return DiffPart(name=name, lines=lines, is_same=diff.is_same, is_cut=diff.is_cut, is_aligned=diff.is_aligned)
 
 
 ENDPOINTS: Final[Sequence[Endpoint[Any, Any]]] = (

@@ -54,6 +54,9 @@ function drawSide(title, call, query) {
 /** @param {DiffPart} part */
 function drawPart(part) {
   if (part.is_same) return section(TITLES[part.name], h("p", { class: "hint" }, "The same in both calls."));
+  if (part.is_cut && part.lines.every(({ kind }) => kind === "same" || kind === "folded")) {
+    return section(TITLES[part.name], h("p", { class: "notice" }, "The same as far as they were compared. The rest is too long to be compared, or was deleted."));
+  }
   return section(TITLES[part.name], [
     !part.is_aligned && h("p", { class: "notice" }, "These texts differ too much to be aligned line by line."),
     h(
@@ -61,7 +64,7 @@ function drawPart(part) {
       { class: "diff", role: "table", "aria-label": `Difference of the ${TITLES[part.name].toLowerCase()}`, tabindex: 0 },
       pairLines(part.lines).map(([one, two]) => drawPair(one, two)),
     ),
-    part.is_cut && h("p", { class: "notice" }, "The texts are longer than what was compared and is shown."),
+    part.is_cut && h("p", { class: "notice" }, "The rest is too long to be compared and shown, or was deleted."),
   ]);
 }
 
