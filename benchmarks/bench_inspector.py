@@ -1,4 +1,4 @@
-"""The page in headless Chromium with 100,000 journalled calls, against the same page with an empty journal.
+"""The page in headless Chromium with 100,000 journalled calls and a large artifact, against one with little to show.
 
 A view counts from the start of the navigation until its first rows are painted. The server, the browser and what writes
 live calls share the machine, so a busy one shows here; the floor has the same server and browser.
@@ -12,13 +12,19 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
+import anyio
+
 from benchmarks.harness import Benchmark, Reported
+from spindle import Spool
 
 CALLS = 100_000
+ARTIFACT_BYTES = 1_000_000_000
 RATE = 200
 LIVE_SECONDS = 5
+LINES_IN_BLOCK = 10_000
 LONG_TASK_SECONDS = 0.05
 """From which on browsers report a task, because a person notices it."""
 
@@ -30,7 +36,7 @@ class Driver:
     """A process with a server and a tab; started on first use, and ended with this one."""
 
     def __init__(self, place: Path, calls: int) -> None:
-        state = place / "state"
+        self.state = state = place / "state"
         state.mkdir(parents=True)
         fill = [sys.executable, "-m", "benchmarks.inspector.fill", str(state / "journal.sqlite"), str(calls)]
         subprocess.run(fill, check=True, capture_output=True)
@@ -70,6 +76,26 @@ def get_live() -> Driver:
     driver.do("watch")
     driver.do("live", 1, RATE)
     return driver
+
+
+@cache
+def write_artifact(size: int) -> str:
+    """Write an artifact of that many bytes into the spool of a server, and return the path of its view."""
+    line = f"{'the parcel leaves tomorrow ' * 3}\n"
+
+    async def write() -> None:
+        spool = Spool.files(get_driver(0).state / "spool")
+        block = line * min(LINES_IN_BLOCK, size // len(line))
+        await spool.write(f"bytes_{size}", (block for _ in range(size // len(block))))
+
+    writer = Thread(target=anyio.run, args=(write,))  # an event loop runs in this thread
+    writer.start()
+    writer.join()
+    return f"artifacts/bytes_{size}?tab=lines"
+
+
+def open_artifact(size: int) -> Reported:
+    return Reported(lambda: get_driver(0).do("view", write_artifact(size)))
 
 
 def view(path: str, calls: int = CALLS) -> Reported:
@@ -117,6 +143,14 @@ BENCHMARKS = [
         floor=view("health", 0),
         subject=view("health"),
         aim=2,
+        aim_seconds=1,
+        missing=find_missing,
+    ),
+    Benchmark(
+        name="the page: an artifact of 1 GB / of 1 MB",
+        floor=open_artifact(ARTIFACT_BYTES // 1000),
+        subject=open_artifact(ARTIFACT_BYTES),
+        aim=1.5,
         aim_seconds=1,
         missing=find_missing,
     ),

@@ -30,7 +30,8 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 WATCH = """
-const useful = '.call-row, .list .empty:not([hidden]), .empty-state, .chart-bar, .chart-empty:not([hidden])';
+const useful = location.pathname.startsWith('/page/artifacts/') ? '.text-line'
+    : '.call-row, .list .empty:not([hidden]), .empty-state, .chart-bar, .chart-empty:not([hidden])';
 window.firstRows = new Promise(resolve => {
     const look = () => {
         if (!document.querySelector(useful)) return;
