@@ -20,6 +20,7 @@ from spindle.inspector.app import PAGE
 from spindle.inspector.logins import issue_code
 from spindle.json_types import JsonObject
 from spindle.mcp.server.http import HttpSettings, is_loopback
+from spindle.mcp.server.http_callers import name_client
 from spindle.mcp.server.tool_server import ToolServer
 
 
@@ -89,6 +90,7 @@ def build_page(
         key=execution.StateKey(key),
         states=runtime.journal.states,
         roles={name: entry.page for name, entry in config.profiles.items() if entry.page is not None},
+        clients=frozenset(map(name_client, http.tokens)),
         # A browser accepts a cookie of this name only from this host, and only over HTTPS.
         cookie=f"{'__Host-' if http.scheme == 'https' else ''}spindle_page_{http.port}",
         is_secure=http.scheme == "https",

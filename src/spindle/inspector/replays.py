@@ -16,7 +16,7 @@ from spindle.inspector.endpoints import PageUser
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import JsonObject, is_array, is_object
-from spindle.text import MASK, to_encodable
+from spindle.text import MASK
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import idempotency_key
 
@@ -26,8 +26,6 @@ WAIT_SECONDS: Final = 3.0
 """How long the answer waits for a replay to end."""
 _SESSION: Final = "page"
 """The session of a replayed call that had none."""
-_USER: Final = "default"
-"""The user whose logins at upstream servers are used: that of `spindle login` on this machine."""
 
 _running: WeakKeyDictionary[Executor, int] = WeakKeyDictionary()
 
@@ -69,9 +67,7 @@ async def replay(bench: Workbench, user: PageUser, entry: JournalEntry) -> Repla
         raise RequestConflictError(f"{MAX_RUNNING} replayed calls are running; wait for one to end")
     name = f"replay_{secrets.token_hex(6)}"
     call, session = Call(name, entry.tool, entry.args), entry.session_id or _SESSION
-    context = ToolContext(
-        session, turn_id=name, caller={"user": _USER, "page": to_encodable(user.by), "replay_of": entry.idempotency_key}
-    )
+    context = ToolContext(session, turn_id=name, caller={**user.describe_caller(), "replay_of": entry.idempotency_key})
     outcomes: list[CallOutcome] = []
 
     async def run() -> None:

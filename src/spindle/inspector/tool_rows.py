@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from spindle.calls import Label
 from spindle.errors import UnknownItemError
-from spindle.inspector.endpoints import ApiModel
+from spindle.inspector.endpoints import ApiModel, PageUser
 from spindle.inspector.tool_checks import CheckReport, count_severities
 from spindle.inspector.tool_facts import (
     LockFacts,
@@ -74,20 +74,20 @@ class ToolFinding(ApiModel):
     quote: str
 
 
-def find_entries(bench: Workbench, profile: str | None) -> list[Entry]:
-    """Return the tools that a profile may use, without hidden ones and those of other users."""
-    allowed = bench.get_filter(profile)
-    others = frozenset[str]() if bench.servers is None else bench.servers.find_hidden_tools(None)
+def find_entries(bench: Workbench, user: PageUser) -> list[Entry]:
+    """Return the tools that a user may use, without hidden ones and those of other users."""
+    allowed = bench.get_filter(user.profile)
+    others = frozenset[str]() if bench.servers is None else bench.servers.find_hidden_tools(user.user)
     return [each for each in bench.registry.entries() if _is_listed(each, allowed) and each.tool.name not in others]
 
 
-def find_entry(bench: Workbench, profile: str | None, name: str) -> Entry:
-    """Return a tool that a profile may use.
+def find_entry(bench: Workbench, user: PageUser, name: str) -> Entry:
+    """Return a tool that a user may use.
 
     Raises:
         UnknownItemError: No tool has that name.
     """
-    found = next((each for each in find_entries(bench, profile) if each.tool.name == name), None)
+    found = next((each for each in find_entries(bench, user) if each.tool.name == name), None)
     if found is None:
         raise UnknownItemError("no tool has this name, or this profile may not use it")
     return found

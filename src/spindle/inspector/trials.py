@@ -42,8 +42,6 @@ MAX_NOTES: Final = 50
 _MAX_NOTE_CHARS: Final = 500
 _MAX_PROBLEMS: Final = 100
 _REASON: Final = "a person on the page asked for an approval before this call"
-_USER: Final = "default"
-"""The user whose logins at upstream servers are used: that of `spindle login` on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +52,7 @@ class TrialRequest:
     args: JsonObject | str
     """An object, or its JSON text, whose numbers then keep all their digits."""
     session_id: str
-    by: str
+    caller: JsonObject
     dry_run: bool = False
     asks: bool = False
     """Whether the call waits for a person's approval, whatever its tool says."""
@@ -231,7 +229,7 @@ def _build_context(trial: PageTrial) -> ToolContext:
         turn_id=trial.id,
         events=events,
         dry_run=request.dry_run,
-        caller={"user": _USER, "page": to_encodable(request.by)},
+        caller=request.caller,
     )
 
 

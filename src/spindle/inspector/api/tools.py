@@ -139,7 +139,7 @@ async def list_tools(request: ApiRequest[ToolsQuery, NoInput]) -> ToolPage:
         with anyio.move_on_after(_FIRST_CHECK_SECONDS):
             await bench.checks.wait()
         report = bench.checks.report
-    entries = find_entries(bench, request.user.profile)
+    entries = find_entries(bench, request.user)
     withheld = find_withheld(bench, request.user.profile)
     wanted = params.q.casefold()
     found: list[Entry | WithheldTool] = [each for each in entries if is_match(each.tool, wanted)]
@@ -162,7 +162,7 @@ async def list_tools(request: ApiRequest[ToolsQuery, NoInput]) -> ToolPage:
 async def show_tool(request: ApiRequest[NamedTool, NoInput]) -> ToolDetail:
     """Return one tool in full."""
     bench = request.bench
-    entry = find_entry(bench, request.user.profile, request.params.name)
+    entry = find_entry(bench, request.user, request.params.name)
     report, tool = refresh_checks(bench), entry.tool
     try:
         schema: JsonObject | None = tool.describe()["input_schema"]
@@ -195,7 +195,7 @@ async def show_definition(request: ApiRequest[DefinitionQuery, NoInput]) -> Tool
     dialect = request.params.dialect
     if dialect not in DIALECT_NAMES:
         raise InvalidRequestError(f"unknown dialect; choose from {', '.join(DIALECT_NAMES)}", field="dialect")
-    entry = find_entry(request.bench, request.user.profile, request.params.name)
+    entry = find_entry(request.bench, request.user, request.params.name)
     try:
         written = await to_thread.run_sync(lambda: define_tool(entry.tool, dialect).json)
     except CannotLowerError as error:

@@ -157,14 +157,14 @@ class TrialRendering(ApiModel):
 async def start_trial(request: ApiRequest[NoInput, NewTrial]) -> TrialView:
     """Start a call as the user of the page; the answer may come before it has ended."""
     bench, user, body = request.bench, request.user, request.body
-    entry = find_entry(bench, user.profile, body.tool)
+    entry = find_entry(bench, user, body.tool)
     if isinstance(body.args, str):
         check_values(body.args, field="args")
     wanted = TrialRequest(
         tool=entry.tool.name,
         args=body.args,
         session_id=f"page {user.session}",
-        by=user.by,
+        caller=user.describe_caller(),
         dry_run=body.dry_run,
         asks=body.ask and not body.dry_run,
     )
