@@ -8,8 +8,10 @@ import pytest
 from spindle import Budget, Executor, Journal, Ok, Spool, Tool, ToolContext, ToolFilter, ToolRegistry, tool
 from spindle.execution import TicketSettings, open_office
 from spindle.inspector import Workbench
+from spindle.inspector.api.trials import MAX_STRUCTURED_CHARS
 from spindle.inspector.renderings import list_dialects
 from spindle.trust.flow import FlowPolicy
+from tests.bounds import bounded_cpu
 from tests.inspector.page_client import KEY, TrialClient, open_client
 
 pytestmark = pytest.mark.anyio
@@ -204,3 +206,19 @@ async def test_typed_arguments_are_the_words_of_the_user() -> None:
     async with bench.journal, open_client(bench) as client:
         trial = await run(client, "send", {"to": "kim@shop.example"})
     assert (trial["outcome"]["ok"], RAN) == (True, ["kim@shop.example"])
+
+
+async def test_following_a_trial_costs_no_more_because_its_result_is_large() -> None:
+    @tool
+    def rows() -> Ok:
+        """Return many rows."""
+        return Ok("many", structured={"rows": [{"id": number, "tags": [number]} for number in range(200_000)]})
+
+    bench = build_bench(rows)
+    async with bench.journal, open_client(bench) as client:
+        trial = await run(client, "rows", {})
+        with bounded_cpu(8):  # each answer took more than a second
+            for _ in range(20):
+                trial = await client.get(f"/trials/{trial['id']}")
+    assert trial["outcome"]["is_structured_cut"]
+    assert len(trial["outcome"]["structured"]) == MAX_STRUCTURED_CHARS

@@ -17,6 +17,7 @@ from spindle.inspector.call_details import write_json
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, PageUser, change, read
 from spindle.inspector.live import Feed
 from spindle.inspector.request_bodies import check_values
+from spindle.inspector.tool_facts import is_showable
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import JsonObject
@@ -278,10 +279,7 @@ async def _build_answer(
 
 def _bound(value: JsonValue) -> JsonValue:
     """Return a structured result, unless it is so large that it is rather read from the artifact."""
-    try:
-        return value if len(json.dumps(value)) <= _MAX_STRUCTURED_CHARS else None
-    except (ValueError, TypeError, RecursionError):
-        return None
+    return value if is_showable(value, max_chars=_MAX_STRUCTURED_CHARS) else None
 
 
 async def _find_call(bench: Workbench, ticket: "StoredTicket") -> ApprovedCall | None:

@@ -197,14 +197,18 @@ async def show_definition(request: ApiRequest[DefinitionQuery, NoInput]) -> Tool
         raise InvalidRequestError(f"unknown dialect; choose from {', '.join(DIALECT_NAMES)}", field="dialect")
     entry = find_entry(request.bench, request.user, request.params.name)
     try:
-        written = await to_thread.run_sync(lambda: define_tool(entry.tool, dialect).json)
+        text = await to_thread.run_sync(_write_definition, entry, dialect)
     except CannotLowerError as error:
         raise InvalidRequestError(str(error), field="dialect") from error
-    text = json.dumps(json.loads(written), indent=2, ensure_ascii=False)
     report = request.bench.checks.report
     prices: Mapping[str, int] = {} if report is None else report.prices.get(entry.tool.name, {})
-    shown = shorten(to_encodable(text), _MAX_DEFINITION_CHARS)
-    return ToolDefinitionText(dialect=dialect, json_text=shown, tokens=prices.get(dialect))
+    return ToolDefinitionText(dialect=dialect, json_text=text, tokens=prices.get(dialect))
+
+
+def _write_definition(entry: Entry, dialect: str) -> str:
+    """Return a definition as formatted JSON, or its beginning; that of a large schema takes a while."""
+    text = json.dumps(json.loads(define_tool(entry.tool, dialect).json), indent=2, ensure_ascii=False)
+    return shorten(to_encodable(text), _MAX_DEFINITION_CHARS)
 
 
 async def show_recorded_arguments(request: ApiRequest[RecordedQuery, NoInput]) -> RecordedArguments:
