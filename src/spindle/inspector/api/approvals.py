@@ -11,7 +11,7 @@ from spindle.calls import CallOutcome, Err, RawArgs
 from spindle.errors import InvalidRequestError, InvalidToolArgsError, RequestConflictError, UnknownItemError
 from spindle.execution.outcome_report import report_outcome
 from spindle.execution.ticket_edits import change_arguments, replace_arguments
-from spindle.inspector.approval_feeds import count_waiting, may_see, watch_approvals, watch_waiting
+from spindle.inspector.approval_feeds import count_waiting, list_visible, may_see, watch_approvals, watch_waiting
 from spindle.inspector.approval_values import ApprovalValue, show_values
 from spindle.inspector.call_details import write_json
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, PageUser, change, read
@@ -154,20 +154,20 @@ async def list_approvals(request: ApiRequest[ApprovalsQuery, NoInput]) -> Approv
     """Return a page of approvals."""
     office, query = _get_office(request.bench), request.params
     is_pending = {"pending": True, "answered": False, "all": None}[query.status]
-    found = await office.list_page(is_pending=is_pending, before=query.cursor, limit=query.limit)
+    found, following = await list_visible(
+        request.bench, office, request.user, is_pending=is_pending, before=query.cursor, limit=query.limit
+    )
     items: list[ApprovalItem] = []
-    used, last = 0, None
+    used = 0
     for each in found:
         item = _to_item(each, is_full=query.full)
         used += len(item.model_dump_json())
-        if used > MAX_PAGE_BYTES and last is not None:
+        if used > MAX_PAGE_BYTES and items:
+            following = items[-1].id
             break
-        last = each.id
-        if may_see(request.bench, request.user, each.tool):
-            items.append(item)
-    has_more = len(found) == query.limit or (bool(found) and last != found[-1].id)
+        items.append(item)
     waiting = await count_waiting(request.bench, office, request.user)
-    return ApprovalList(approvals=items, next_cursor=last if has_more else None, waiting=waiting)
+    return ApprovalList(approvals=items, next_cursor=following, waiting=waiting)
 
 
 async def show_approval(request: ApiRequest[ApprovalPath, NoInput]) -> ApprovalDetail:

@@ -152,19 +152,20 @@ async def list_artifacts(request: ApiRequest[ListParams, NoInput]) -> ArtifactLi
     """List the artifacts of the spool."""
     params, text = request.params, request.params.text.lower()
 
-    def is_wanted(entry: SpoolEntry) -> bool:
-        return text in entry.id.lower() or text in (entry.turn_id or "").lower()
-
     bench, user = request.bench, request.user
-    page = await bench.artifacts.listing.read_page(
-        after=_parse_stamp(params.cursor),
-        count=params.limit,
-        # Where the page of a profile ends must not tell whether hidden artifacts match.
-        is_wanted=is_wanted if text and user.profile is None else None,
-    )
-    shown = [entry for entry in page.entries if is_wanted(entry) and await may_see_artifact(bench, user, entry)]
+
+    async def is_wanted(entry: SpoolEntry) -> bool:
+        is_match = text in entry.id.lower() or text in (entry.turn_id or "").lower()
+        return is_match and await may_see_artifact(bench, user, entry)
+
+    async with reads.get().take(user):
+        page = await bench.artifacts.listing.read_page(
+            after=_parse_stamp(params.cursor),
+            count=params.limit,
+            is_wanted=is_wanted if text or user.profile is not None else None,
+        )
     return ArtifactList(
-        artifacts=tuple(ArtifactEntry(**_describe(entry)) for entry in shown),
+        artifacts=tuple(ArtifactEntry(**_describe(entry)) for entry in page.entries),
         next_cursor=None if page.next is None else f"{page.next.written_at!r} {escape_surrogates(page.next.name)}",
         count=page.count if user.profile is None else None,
     )

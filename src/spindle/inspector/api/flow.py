@@ -20,7 +20,7 @@ from spindle.inspector.approval_feeds import may_see
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, read
 from spindle.inspector.live import Feed, Publish, get_listener
 from spindle.inspector.reading_slots import traces
-from spindle.inspector.visibility import may_see_all
+from spindle.inspector.visibility import find_tools, may_see_all
 from spindle.inspector.workbench import Workbench
 from spindle.journal import JournalEntry, StateQuery
 from spindle.json_types import JsonValue
@@ -173,9 +173,9 @@ class CallDecision(ApiModel):
 async def list_sessions(request: ApiRequest[SessionListParams, NoInput]) -> SessionList:
     """List the sessions of the journal, with their taint."""
     bench, params = request.bench, request.params
-    page = await sessions.list_sessions(bench.journal, cursor=params.cursor, limit=params.limit)
-    seen = [each for each in page.sessions if may_see(bench, request.user, each.last_tool)]
-    found = [SessionInList.model_validate(each, from_attributes=True) for each in seen]
+    tools = find_tools(bench, request.user)
+    page = await sessions.list_sessions(bench.journal, cursor=params.cursor, limit=params.limit, tools=tools)
+    found = [SessionInList.model_validate(each, from_attributes=True) for each in page.sessions]
     return SessionList(sessions=found, next_cursor=page.next_cursor, has_policy=_get_policy(bench) is not None)
 
 
