@@ -1,6 +1,7 @@
 """Replays: a recorded call made again as a new one, with the arguments that were recorded."""
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -22,12 +23,14 @@ from spindle.tools.identity import idempotency_key
 
 MAX_RUNNING: Final = 16
 """Replays of all pages that may run at once."""
+MAX_RUNNING_OF_ONE: Final = 8
+"""Replays of one profile, or of the owner."""
 WAIT_SECONDS: Final = 3.0
 """How long the answer waits for a replay to end."""
 _SESSION: Final = "page"
 """The session of a replayed call that had none."""
 
-_running: WeakKeyDictionary[Executor, int] = WeakKeyDictionary()
+_running: WeakKeyDictionary[Executor, Counter[str | None]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +66,9 @@ async def replay(bench: Workbench, user: PageUser, entry: JournalEntry) -> Repla
     if problem is not None:
         raise RequestConflictError(problem)
     executor = bench.executor
-    if _running.get(executor, 0) >= MAX_RUNNING:
-        raise RequestConflictError(f"{MAX_RUNNING} replayed calls are running; wait for one to end")
+    running = _running.setdefault(executor, Counter())
+    if running.total() >= MAX_RUNNING or running[user.profile] >= MAX_RUNNING_OF_ONE:
+        raise RequestConflictError("too many replayed calls are running; wait for one to end")
     name = f"replay_{secrets.token_hex(6)}"
     call, session = Call(name, entry.tool, entry.args), entry.session_id or _SESSION
     context = ToolContext(session, turn_id=name, caller={**user.describe_caller(), "replay_of": entry.idempotency_key})
@@ -74,9 +78,9 @@ async def replay(bench: Workbench, user: PageUser, entry: JournalEntry) -> Repla
         try:
             outcomes.extend(await executor.execute_parallel([call], context, bench.get_filter(user.profile)))
         finally:
-            _running[executor] -= 1
+            running[user.profile] -= 1
 
-    _running[executor] = _running.get(executor, 0) + 1
+    running[user.profile] += 1
     task = spawn_background(run, name=f"spindle {name}")
     with anyio.move_on_after(WAIT_SECONDS):
         await task.wait()

@@ -172,7 +172,12 @@ async def start_trial(request: ApiRequest[NoInput, NewTrial]) -> TrialView:
         asks=body.ask and not body.dry_run,
     )
     trial = bench.trials.start(
-        wanted, bench.executor, bench.registry, bench.get_filter(user.profile), owner=user.session
+        wanted,
+        bench.executor,
+        bench.registry,
+        bench.get_filter(user.profile),
+        owner=user.session,
+        profile=user.profile,
     )
     return await _build_view(trial, bench)
 
