@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from spindle import Call, ToolContext, ToolFilter, tool
+from spindle.execution.tickets import TicketOffice
 from spindle.inspector import InspectorApp, Workbench
 from spindle.inspector.api.tools import watch_tools
 from spindle.inspector.approval_feeds import watch_approvals, watch_waiting
@@ -86,6 +87,25 @@ async def test_a_profile_counts_its_waiting_calls_behind_many_of_others() -> Non
         found = await ask(client, "/approvals")
 
     assert (len(found["approvals"]), found["waiting"], found["next_cursor"]) == (1, 1, None)
+
+
+async def test_waiting_calls_of_a_profile_are_counted_without_reading_their_tickets_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, read_ids, office = build(), list[str](), TicketOffice
+    for number in range(5):
+        await bench.ask(number, name="look")
+    find = office.get
+
+    async def get(self: Any, id: str) -> Any:
+        read_ids.append(id)
+        return await find(self, id)
+
+    monkeypatch.setattr(office, "get", get)
+    async with bench.connect(bench.build_server()) as client:
+        counts = [(await ask(client, "/health"))["waiting_approvals"] for _ in range(3)]
+
+    assert (counts, len(read_ids)) == ([5, 5, 5], 5)
 
 
 async def test_pages_of_artifacts_end_at_what_a_profile_may_see() -> None:

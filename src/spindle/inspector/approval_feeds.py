@@ -1,7 +1,9 @@
 """Live feeds of approvals: how many calls wait, and that something about them has changed."""
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -19,6 +21,9 @@ MAX_WAITING: Final = 1_000
 MAX_READ: Final = 2_000
 """Approvals that are read for one page of a profile; then it ends, and may be empty."""
 _PAGE: Final = 100
+_MAX_KNOWN: Final = 5 * MAX_WAITING
+_tools: "WeakKeyDictionary[TicketOffice, OrderedDict[str, str]]" = WeakKeyDictionary()
+"""The tools of tickets, by their ids: pages count them every second, and tickets are large."""
 _POLL_SECONDS: Final = 1.0
 
 
@@ -62,7 +67,24 @@ async def count_waiting(bench: Workbench, office: "TicketOffice", user: PageUser
     """Return how many calls wait that a user may see; at most `MAX_WAITING`."""
     if user is None or user.profile is None:
         return len(await office.read_heads(is_pending=True, limit=MAX_WAITING))
-    return len((await list_visible(bench, office, user, is_pending=True, limit=MAX_WAITING))[0])
+    return len(await _list_waiting(bench, office, user))
+
+
+async def _list_waiting(bench: Workbench, office: "TicketOffice", user: PageUser) -> list[tuple[str, str]]:
+    """Return the ids and tools of the waiting calls that a user may see, newest first; each ticket is read once."""
+    known = _tools.setdefault(office, OrderedDict())
+    found: list[tuple[str, str]] = []
+    for head in await office.read_heads(is_pending=True, limit=MAX_WAITING):
+        if head.id not in known:
+            ticket = await office.get(head.id)
+            if ticket is None:
+                continue
+            known[head.id] = ticket.facts["tool"]
+        found.append((head.id, known[head.id]))
+    while len(known) > _MAX_KNOWN:
+        known.popitem(last=False)
+    seen = {tool: may_see(bench, user, tool) for tool in {tool for _, tool in found}}
+    return [each for each in found if seen[each[1]]]
 
 
 async def watch_waiting(bench: Workbench, publish: Publish) -> None:
