@@ -1,24 +1,23 @@
 """The page that `spindle serve` builds from its configuration."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
-from starlette.responses import Response
 
 from spindle.cli import runtime
 from spindle.cli.page import build_page
-from spindle.cli.runtime_stores import read_state_key
-from spindle.execution import StateKey
-from spindle.inspector import PageLogins
-from spindle.inspector.endpoints import PageUser
-from spindle.inspector.logins import PAGE_HEADER
-from spindle.mcp import HttpSettings, ToolServer
+from spindle.inspector import is_page_path
+from spindle.mcp import HttpSettings, ToolServer, http_app
+from spindle.mcp.server import PageRoute
 from tests.mcp.gateways import inside
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_loop]
+TOKEN = "a-token-of-the-reader-5n3Kx2"
+ORIGIN = "http://127.0.0.1:8321"
 MODULE = """
 from spindle import tool
 @tool
@@ -55,16 +54,14 @@ async def test_the_filter_of_a_profile_is_built_once_and_not_for_each_tool(
 
     with anyio.fail_after(60):
         async with inside(tmp_path, CONFIG) as gateway:
-            parts, http = gateway.runtime, HttpSettings()
-            app = build_page(parts, ToolServer(parts.executor, parts.registry), http, None)
-            cookie, key = f"spindle_page_{http.port}", StateKey(read_state_key(parts.config))
-            logins = PageLogins(key=key, states=parts.journal.states, roles={"reader": "viewer"}, cookie=cookie)
-            response = Response()
-            token = logins.log_in(response, PageUser(session="", role="viewer", by="x", profile="reader"))
-            headers = {"cookie": response.headers["set-cookie"].partition(";")[0], PAGE_HEADER: token}
+            parts = gateway.runtime
+            http = HttpSettings(tokens={sha256(TOKEN.encode()).hexdigest(): "reader"})
+            server = ToolServer(parts.executor, parts.registry)
+            app = build_page(parts, server, http, None)
+            transport = httpx2.ASGITransport(http_app(server, http, page=PageRoute(app=app, owns=is_page_path)))
+            headers = {"Authorization": f"Bearer {TOKEN}"}
             monkeypatch.setattr(runtime, "build_filter", count)
-            transport = httpx2.ASGITransport(app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://page.test", headers=headers) as client:
+            async with httpx2.AsyncClient(transport=transport, base_url=ORIGIN, headers=headers) as client:
                 answers = [
                     await client.get(f"/api/v1/{path}") for path in ("health", "tools", "calls", "calls/filters")
                 ]

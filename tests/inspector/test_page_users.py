@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 
 from spindle import Call, ToolContext, tool
 from spindle.inspector import InspectorApp, PageLogins
-from spindle.json_types import JsonObject
-from spindle.mcp.server.http_oauth import UserToken
 from tests.inspector.benching import TOKEN, Bench
 
 pytestmark = pytest.mark.anyio
@@ -29,11 +28,10 @@ def reporting(callers: list[Mapping[str, Any] | None]) -> Any:
     return report
 
 
-async def finish(client: Any, started: Any) -> JsonObject:
+async def finish(client: Any, started: Any) -> Any:
     assert started.status_code == 200, started.text
     answer = await client.get(f"/trials/{started.json()['id']}", seen=0, wait_seconds=20)
-    found: JsonObject = answer.json()
-    return found
+    return answer.json()
 
 
 async def test_calls_of_a_profile_use_its_own_logins_and_policy_and_not_those_of_the_owner() -> None:
@@ -53,9 +51,15 @@ async def test_calls_of_a_profile_use_its_own_logins_and_policy_and_not_those_of
     assert made == [("profile:reader", "reader")] * 4 + [("default", None)] * 2
 
 
+class PersonToken(AccessToken):
+    """The token of a user of an authorization server, as the server notes it."""
+
+    user: str
+
+
 def as_person(bench: Bench, subject: str, expires_at: float) -> Any:
     """Return the page as a user of an authorization server reaches it."""
-    token = UserToken(
+    token = PersonToken(
         token=subject,
         client_id=f"user-{subject}",
         scopes=[],

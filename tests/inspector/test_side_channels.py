@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from spindle import Call, ToolContext, ToolFilter, tool
-from spindle.execution.tickets import TicketOffice
 from spindle.inspector import InspectorApp, Workbench
 from spindle.inspector.api.tools import watch_tools
 from spindle.inspector.approval_feeds import watch_approvals, watch_waiting
@@ -92,7 +91,8 @@ async def test_a_profile_counts_its_waiting_calls_behind_many_of_others() -> Non
 async def test_waiting_calls_of_a_profile_are_counted_without_reading_their_tickets_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench, read_ids, office = build(), list[str](), TicketOffice
+    bench, read_ids = build(), list[str]()
+    office: Any = type(bench.bench.tickets)
     for number in range(5):
         await bench.ask(number, name="look")
     find = office.get
