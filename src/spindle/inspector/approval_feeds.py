@@ -100,7 +100,7 @@ async def watch_waiting(bench: Workbench, publish: Publish) -> None:
             newest, _ = await list_visible(bench, office, user, is_pending=True, limit=1)
             facts = {"id": newest[0].id, "tool": newest[0].tool} if newest else None
             value: JsonObject = {"count": await count_waiting(bench, office, user), "newest": facts}
-            if value != sent:  # a change of what others see is not told
+            if value != sent:  # a change of what only others see is not sent
                 publish(value, key="")
                 sent = value
         await anyio.sleep(_POLL_SECONDS)

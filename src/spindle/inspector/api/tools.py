@@ -248,7 +248,7 @@ async def watch_tools(bench: Workbench, publish: Publish) -> None:
                 publish({"total": len(bench.registry)}, key="changed")
             else:
                 found = _list_shown(bench, user, report)
-                if is_first or found != shown:  # a change of tools that it may not use is not told
+                if is_first or found != shown:  # a change of tools that it may not use is not sent
                     publish({"total": len(find_entries(bench, user))}, key="changed")
                 shown = found
         await anyio.sleep(_POLL_SECONDS)
