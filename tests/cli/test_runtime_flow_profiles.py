@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from spindle import ToolFilter
+from spindle import Call, Err, ToolContext, ToolFilter
 from spindle.cli import open_runtime
 from spindle.errors import InvalidConfigError
 from spindle.mcp import Caller
@@ -119,3 +119,18 @@ async def test_a_profile_that_loosens_is_an_error(tmp_path: Path, text: str, fie
             pass
 
     assert caught.value.field == field
+
+
+async def test_a_person_of_a_profile_on_the_page_has_its_policy(tmp_path: Path) -> None:
+    (tmp_path / "profiletools.py").write_text(MODULE)
+    found: list[str | None] = []
+    with anyio.fail_after(30):
+        async with inside(tmp_path, BASE + "tools.send.destructive = true") as gateway:
+            for number, profile in enumerate(("plain", "strict")):
+                ctx = ToolContext(f"s{number}", caller={"user": "x", "profile": profile})
+                ctx.tainted = True
+                call = Call(f"c{number}", *BOB)
+                [outcome] = await gateway.runtime.executor.execute_parallel([call], ctx)
+                found.append(outcome.result.code if isinstance(outcome.result, Err) else None)
+
+    assert found == [None, "needs_approval"]

@@ -123,3 +123,19 @@ def test_the_way_back_on_a_phone_leads_to_the_list(browser: Browser, served: Pag
 
         expect(page).to_have_url(f"{served.origin}/page/approvals")
         expect(row).to_be_visible()
+
+
+def test_the_editor_shows_every_character_that_cannot_be_seen(browser: Browser, served: PageServer) -> None:
+    hidden = "\u034f\u17b4\u180b\u1680\u3000\u202f\u2800\U000e0100\U000e0041\U0001d159"
+    ask(served, 8, f"x{hidden}y")
+    with open_page(browser, served) as watch:
+        page = watch.page
+        show_view(watch, "approvals")
+        page.locator(".approval-row").first.click()
+        expect(page.get_by_role("button", name="Edit")).to_be_visible()
+        page.wait_for_timeout(400)
+        page.get_by_role("button", name="Edit").click()
+        text = page.locator("#edit-args").input_value()
+
+    assert json.loads(text)["note"] == f"x{hidden}y"
+    assert not any(each in text for each in hidden)

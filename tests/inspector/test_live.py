@@ -170,6 +170,26 @@ async def test_one_login_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch)
         assert updates.pages == 1
 
 
+async def test_a_profile_has_no_more_room_by_logging_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_PAGES_OF_ONE", 2)
+    monkeypatch.setattr(live, "MAX_PAGES", 5)
+    updates = LiveUpdates(Bench().bench, {})
+
+    def log_in(name: str, profile: str | None) -> PageUser:
+        return PageUser(session=name, role="viewer", by=name, profile=profile)
+
+    async with listening(updates, user=log_in("a", "reader")), listening(updates, user=log_in("b", "reader")):
+        with pytest.raises(RequestConflictError):
+            updates.open(set(), log_in("c", "reader"))
+        async with listening(updates, user=log_in("d", "writer")):
+            with pytest.raises(RequestConflictError):
+                updates.open(set(), log_in("e", "other"))
+            async with listening(updates, user=log_in("f", None)), listening(updates, user=log_in("f", None)):
+                assert updates.pages == 5
+    async with listening(updates, user=log_in("e", "other")):
+        assert updates.pages == 1
+
+
 async def test_pages_that_were_opened_together_do_not_exceed_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MAX_PAGES", 1)
     updates = LiveUpdates(Bench().bench, {})

@@ -1,6 +1,7 @@
 """The page of `spindle serve`: what it may use of the runtime, who may log in, and its one-time link."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,9 @@ from spindle.inspector.app import PAGE
 from spindle.inspector.logins import issue_code
 from spindle.json_types import JsonObject
 from spindle.mcp.server.http import HttpSettings, is_loopback
+from spindle.mcp.server.http_callers import name_client
 from spindle.mcp.server.tool_server import ToolServer
+from spindle.tools.filters import ToolFilter
 
 
 def is_page_served(config: Config, http: HttpSettings) -> bool:
@@ -60,6 +63,10 @@ def build_page(
     async def measure() -> JsonObject:
         return await measure_stores(runtime)
 
+    @cache  # it is asked for each tool and each call
+    def get_filter(named: str | None) -> ToolFilter | None:
+        return runtime.get_filter(named or profile)
+
     bench = inspector.Workbench(
         registry=runtime.registry,
         executor=runtime.executor,
@@ -69,7 +76,7 @@ def build_page(
         servers=runtime.servers,
         tickets=None if settings is None else open_office(settings),
         policy=runtime.policy,
-        get_filter=lambda named: runtime.get_filter(named or profile),
+        get_filter=get_filter,
         count_running=lambda: server.load.running,
         count_sessions=lambda: server.sessions,
         get_health=get_health,
@@ -89,6 +96,7 @@ def build_page(
         key=execution.StateKey(key),
         states=runtime.journal.states,
         roles={name: entry.page for name, entry in config.profiles.items() if entry.page is not None},
+        clients=frozenset(map(name_client, http.tokens)),
         # A browser accepts a cookie of this name only from this host, and only over HTTPS.
         cookie=f"{'__Host-' if http.scheme == 'https' else ''}spindle_page_{http.port}",
         is_secure=http.scheme == "https",

@@ -60,7 +60,7 @@ class ProfileFlow:
 
     async def __call__(self, call: Call, ctx: ToolContext, next: Next) -> CallOutcome:
         """Judge a call by the policy of the profile of its caller."""
-        profile: object = getattr(ctx.client, "profile", None) or self._default
+        profile = _find_profile(ctx) or self._default
         flow, tool = self._flows.get(str(profile)), self._registry.get(call.name)
         if flow is None or tool is None:
             return await next()
@@ -71,6 +71,13 @@ class ProfileFlow:
         if not isinstance(result, Ok) or least == "trusted":
             return outcome
         return replace(outcome, result=replace(result, label=join(get_label(result), least), trusted=False))
+
+
+def _find_profile(ctx: ToolContext) -> object:
+    """Return the profile of the MCP client of a call, or of the person on the page who made it."""
+    if ctx.client is not None:
+        return getattr(ctx.client, "profile", None)
+    return None if ctx.caller is None else ctx.caller.get("profile")
 
 
 def build_profile_flow(

@@ -1,6 +1,7 @@
 """The arguments of a call that waits, value by value: how each is shown, and whether untrusted content wrote it."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -27,6 +28,7 @@ MAX_VALUES: Final = 1_000
 MAX_VALUE_CHARS: Final = 20_000
 _EXPLAIN_SECONDS: Final = 3.0
 _MAX_DEPTH: Final = 200
+_WORD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _THREADS: Final = WorkerThreads()
 
 
@@ -34,7 +36,7 @@ class ApprovalValue(ApiModel):
     """One value in the arguments of a call."""
 
     path: str
-    """Such as `items[0].name`, with invisible characters as numbers."""
+    """Such as `items[0].name`; a name that is not one word is quoted, as in `items["a.b"]`."""
     text: str
     """As it is shown: quoted if it is text, and with invisible characters as numbers."""
     more_chars: int = 0
@@ -78,7 +80,7 @@ def _build(
     origin, detail = (None, None) if given is None else (given.origin, reveal(given.detail))
     if origin != "foreign" and not names.isdisjoint(plain.split(".")):
         origin, detail = "foreign", "its name is only in a result that is not trusted"
-    return ApprovalValue(path=reveal(path), text=shown, more_chars=more, origin=origin, detail=detail)
+    return ApprovalValue(path=path, text=shown, more_chars=more, origin=origin, detail=detail)
 
 
 async def _explain(bench: Workbench, ticket: "StoredTicket") -> tuple[ExplainedValue, ...] | None:
@@ -117,12 +119,19 @@ def _walk(value: JsonValue, path: str = "", plain: str = "", depth: int = 0) -> 
         yield path, plain, f"a value at depth {depth}"
     elif is_object(value) and value:
         for name, part in value.items():
-            yield from _walk(part, f"{path}.{name}" if path else name, f"{plain}.{name}" if plain else name, depth + 1)
+            yield from _walk(part, _join(path, name), f"{plain}.{name}" if plain else name, depth + 1)
     elif is_array(value) and value:
         for number, part in enumerate(value):
             yield from _walk(part, f"{path}[{number}]", plain, depth + 1)
     else:
         yield path, plain, value
+
+
+def _join(path: str, name: str) -> str:
+    """Add a name to a path so that no other names make the same one: `a.b` is not the member `b` of `a`."""
+    if _WORD.fullmatch(name) is None:
+        return f'{path}["{reveal(name)}"]'
+    return f"{path}.{name}" if path else name
 
 
 def _to_json_text(value: JsonValue) -> str:

@@ -9,10 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spindle.inspector.workbench import Workbench
+from spindle.json_types import JsonObject
+from spindle.text import to_encodable
 
 Role: TypeAlias = Literal["viewer", "operator"]
 Method: TypeAlias = Literal["GET", "POST"]
 
+OWNER: Final = "default"
+"""The user whose logins at upstream servers the owner of the server uses: that of `spindle login` on this machine."""
 PREFIX: Final = "/api/v1"
 """Before the path of every endpoint; the number changes with the first incompatible answer."""
 
@@ -40,6 +44,17 @@ class PageUser:
     """The profile whose tools are seen and run; `None` for that of the server."""
     is_command: bool = False
     """Whether it is the command of the owner of the state key."""
+    user: str = OWNER
+    """Whose logins at upstream servers its calls use; that of `spindle login` for the owner of the server."""
+    client: str | None = None
+    """The token of the login, by the beginning of its hash; `None` for the owner."""
+    expires_at: float | None = None
+    """When the token of the login ends, if it does."""
+
+    def describe_caller(self) -> JsonObject:
+        """Return how the calls of this user name their caller: by its logins, and by its profile for the policies."""
+        profile: JsonObject = {} if self.profile is None else {"profile": self.profile}
+        return {"user": self.user, "page": to_encodable(self.by), **profile}
 
 
 Params = TypeVar("Params", bound=BaseModel)

@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = 2.0
 MAX_PAGES: Final = 50
 """Beyond this many open pages, another one gets no live updates."""
 MAX_PAGES_OF_ONE: Final = 20
-"""Of one login, so that it leaves room for others."""
+"""Of one login, and of all logins of one profile, so that others have room; the owner has this many in any case."""
 STUCK_SECONDS: Final = 60.0
 """A page that reads nothing for this time is disconnected, and what waits for it is dropped."""
 MAX_BATCH: Final = 5_000
@@ -64,6 +64,8 @@ class LiveUpdates:
         self._bench, self._feeds = bench, feeds
         self._pages = 0
         self._by_login: Counter[str] = Counter()
+        """How many pages each owner's login, or each profile with all its logins, has open."""
+        self._of_profiles = 0
         self._closed = anyio.Event()
 
     @property
@@ -94,8 +96,12 @@ class LiveUpdates:
     def _check_room(self, user: PageUser | None) -> None:
         if self._pages >= MAX_PAGES:
             raise RequestConflictError(f"{MAX_PAGES} pages are open already; close one")
-        if user is not None and self._by_login[user.session] >= MAX_PAGES_OF_ONE:
+        if user is None:
+            return
+        if self._by_login[_name_login(user)] >= MAX_PAGES_OF_ONE:
             raise RequestConflictError(f"{MAX_PAGES_OF_ONE} pages of this login are open already; close one")
+        if user.profile is not None and self._of_profiles >= MAX_PAGES - MAX_PAGES_OF_ONE:
+            raise RequestConflictError("too many pages of profiles are open already; close one")
 
     async def stream(
         self, feeds: Mapping[str, Feed], send: Callable[[bytes], Awaitable[None]], stay: Callable[[], Awaitable[bool]]
@@ -107,8 +113,10 @@ class LiveUpdates:
         """
         user, batch = get_listener(), _Batch()
         self._check_room(user)
-        login = "" if user is None else user.session
+        login = "" if user is None else _name_login(user)
+        of_profile = int(user is not None and user.profile is not None)
         self._pages += 1
+        self._of_profiles += of_profile
         self._by_login[login] += 1
         try:
             async with anyio.create_task_group() as tasks:
@@ -129,6 +137,7 @@ class LiveUpdates:
                 tasks.cancel_scope.cancel()
         finally:
             self._pages -= 1
+            self._of_profiles -= of_profile
             self._by_login[login] -= 1
             if not self._by_login[login]:
                 del self._by_login[login]
@@ -152,6 +161,11 @@ class LiveUpdates:
                 _LOG.exception("the live feed %s failed", name)
                 batch.add("problem", {"topic": name, "message": "the server failed; its log says more"}, name)
             await anyio.sleep(_RETRY_SECONDS)
+
+
+def _name_login(user: PageUser) -> str:
+    """Return what pages are counted by: the holder of a token can log in as often as he likes."""
+    return user.session if user.profile is None else f"profile {user.profile}"
 
 
 class _EventStream(Response):

@@ -6,14 +6,14 @@ the same host get it, too, so that alone it opens nothing but the empty page.
 """
 
 import json
+import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,9 +27,10 @@ from spindle.inspector.command_login import (
     pack,
     unpack,
 )
-from spindle.inspector.endpoints import PageUser, Role
+from spindle.inspector.endpoints import OWNER, PageUser, Role
 from spindle.journal.states import StateQuery, StateRecord, StateStore
 from spindle.json_types import JsonObject
+from spindle.mcp.server.http_callers import describe_client, find_user, get_token
 from spindle.mcp.server.http_checks import FailedLogins
 
 LINK_SECONDS: Final = 3_600.0
@@ -76,6 +77,8 @@ class PageLogins:
     """Where codes and logouts are kept; `None` if the journal cannot keep them; then only tokens log in."""
     roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     """Profile → its role; a token of any other profile cannot log in."""
+    clients: Collection[object] | None = None
+    """The tokens that are configured now, as `PageUser.client` names them; `None` if that is not checked."""
     cookie: str = "spindle_page"
     """The name; servers on other ports of this machine get it, too, so that it contains the port."""
     is_secure: bool = False
@@ -104,12 +107,22 @@ class PageLogins:
 
     def find_by_token(self, request: Request) -> PageUser | None:
         """Return the user of the bearer token that the server has accepted, if its profile may see the page."""
-        user = request.scope.get("user")
-        profile = user.access_token.subject if isinstance(user, AuthenticatedUser) else None
+        token = get_token(request)
+        profile = None if token is None else token.subject
         role = None if profile is None else self.roles.get(profile)
-        if profile is None or role is None:
+        if token is None or profile is None or role is None:
             return None
-        return PageUser(session=f"token {profile}", role=role, by=f"profile {profile}", profile=profile)
+        named = find_user(token) or ""
+        is_person = named != f"profile:{profile}"  # of an authorization server; several may have one profile
+        return PageUser(
+            session=describe_client(token),
+            role=role,
+            by=f"profile {profile}, {named}" if is_person else f"profile {profile}",
+            profile=profile,
+            user=named,
+            client=None if is_person else token.client_id,
+            expires_at=token.expires_at,
+        )
 
     async def identify(self, request: Request) -> PageUser:
         """Return who sends a request of the API.
@@ -179,7 +192,10 @@ class PageLogins:
         """
         by, session = user.by[:MAX_NAME_CHARS], secrets.token_urlsafe(12)
         facts = {"session": session, "role": user.role, "by": by, "profile": user.profile}
-        signed = self.key.sign(pack(facts | {"until": self.clock() + LOGIN_SECONDS}), bound=_COOKIE)
+        if user.profile is not None:
+            facts |= {"user": user.user, "client": user.client}
+        until = min(self.clock() + LOGIN_SECONDS, user.expires_at or math.inf)
+        signed = self.key.sign(pack(facts | {"until": until}), bound=_COOKIE)
         response.set_cookie(
             self.cookie,
             signed,
@@ -227,7 +243,8 @@ class PageLogins:
         """Return the user of a login; a profile has the role that it has now, or none."""
         profile = facts.get("profile")
         given = facts.get("role") if profile is None else self.roles.get(str(profile))
-        if given is None:
+        client = facts.get("client")
+        if given is None or (client is not None and self.clients is not None and client not in self.clients):
             return None
         is_operator = given == "operator" and facts.get("role") == "operator"
         return PageUser(
@@ -235,6 +252,7 @@ class PageLogins:
             role="operator" if is_operator else "viewer",
             by=str(facts.get("by")),
             profile=None if profile is None else str(profile),
+            user=OWNER if profile is None else str(facts.get("user") or f"profile:{profile}"),
         )
 
     async def _is_logged_out(self, session: str) -> bool:

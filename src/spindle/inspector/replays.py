@@ -1,6 +1,7 @@
 """Replays: a recorded call made again as a new one, with the arguments that were recorded."""
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -16,20 +17,20 @@ from spindle.inspector.endpoints import PageUser
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import JsonObject, is_array, is_object
-from spindle.text import MASK, to_encodable
+from spindle.text import MASK
 from spindle.tools.context import ToolContext
 from spindle.tools.identity import idempotency_key
 
 MAX_RUNNING: Final = 16
 """Replays of all pages that may run at once."""
+MAX_RUNNING_OF_ONE: Final = 8
+"""Replays of one profile, or of the owner."""
 WAIT_SECONDS: Final = 3.0
 """How long the answer waits for a replay to end."""
 _SESSION: Final = "page"
 """The session of a replayed call that had none."""
-_USER: Final = "default"
-"""The user whose logins at upstream servers are used: that of `spindle login` on this machine."""
 
-_running: WeakKeyDictionary[Executor, int] = WeakKeyDictionary()
+_running: WeakKeyDictionary[Executor, Counter[str | None]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,22 +66,21 @@ async def replay(bench: Workbench, user: PageUser, entry: JournalEntry) -> Repla
     if problem is not None:
         raise RequestConflictError(problem)
     executor = bench.executor
-    if _running.get(executor, 0) >= MAX_RUNNING:
-        raise RequestConflictError(f"{MAX_RUNNING} replayed calls are running; wait for one to end")
+    running = _running.setdefault(executor, Counter())
+    if running.total() >= MAX_RUNNING or running[user.profile] >= MAX_RUNNING_OF_ONE:
+        raise RequestConflictError("too many replayed calls are running; wait for one to end")
     name = f"replay_{secrets.token_hex(6)}"
     call, session = Call(name, entry.tool, entry.args), entry.session_id or _SESSION
-    context = ToolContext(
-        session, turn_id=name, caller={"user": _USER, "page": to_encodable(user.by), "replay_of": entry.idempotency_key}
-    )
+    context = ToolContext(session, turn_id=name, caller={**user.describe_caller(), "replay_of": entry.idempotency_key})
     outcomes: list[CallOutcome] = []
 
     async def run() -> None:
         try:
             outcomes.extend(await executor.execute_parallel([call], context, bench.get_filter(user.profile)))
         finally:
-            _running[executor] -= 1
+            running[user.profile] -= 1
 
-    _running[executor] = _running.get(executor, 0) + 1
+    running[user.profile] += 1
     task = spawn_background(run, name=f"spindle {name}")
     with anyio.move_on_after(WAIT_SECONDS):
         await task.wait()

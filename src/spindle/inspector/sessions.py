@@ -17,6 +17,8 @@ from spindle.json_types import JsonObject
 _STEP_CALLS: Final = 250
 _MAX_SCANNED: Final = 1_000
 """How many calls one page of sessions reads at most."""
+_MAX_FILTERED: Final = 20_000
+"""How many calls one step reads at most where only those of some tools count."""
 MAX_SESSION_CALLS: Final = 10_000
 """The newest calls of a session that are read."""
 MAX_SESSION_CHARS: Final = 8_000_000
@@ -47,13 +49,23 @@ class SessionPage:
     next_cursor: str | None
 
 
-async def list_sessions(journal: Journal, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
-    """Return the sessions whose newest call is before a cursor; a page may have fewer, and still be continued."""
+async def list_sessions(
+    journal: Journal, *, cursor: str | None = None, limit: int = 50, tools: frozenset[str] | None = None
+) -> SessionPage:
+    """Return the sessions whose newest call is before a cursor; a page may have fewer, and still be continued.
+
+    With `tools`, only calls of these count: a session is described by the newest of them.
+    """
     newest: dict[str, CallSummary] = {}
     ended: dict[str, CallSummary] = {}
     scanned, position, next_cursor = 0, cursor, None
     while scanned < _MAX_SCANNED and next_cursor is None:
-        page = await journal.search(limit=_STEP_CALLS, cursor=position, max_scanned=_STEP_CALLS)
+        page = await journal.search(
+            CallQuery(tools=tools),
+            limit=_STEP_CALLS,
+            cursor=position,
+            max_scanned=_STEP_CALLS if tools is None else _MAX_FILTERED,
+        )
         for call in page.calls:
             if call.session_id is None:
                 continue
@@ -65,14 +77,14 @@ async def list_sessions(journal: Journal, *, cursor: str | None = None, limit: i
             if call.state == "finished":
                 ended.setdefault(call.session_id, call)
             position = call.cursor
-        scanned += max(page.scanned, 1)
+        scanned += max(page.scanned if tools is None else len(page.calls), 1 if tools is None else _MAX_SCANNED // 5)
         if next_cursor is None and page.next_cursor is None:
             break
         if next_cursor is None:
             position = page.next_cursor
             if scanned >= _MAX_SCANNED:
                 next_cursor = position
-    listed = newest if cursor is None else await _leave_out_earlier(journal, newest)
+    listed = newest if cursor is None else await _leave_out_earlier(journal, newest, tools)
     entries = await journal.find_many([ended[name].idempotency_key for name in listed if name in ended])
     facts = [
         _build_facts(name, call, entries.get(ended[name].idempotency_key) if name in ended else None)
@@ -81,11 +93,13 @@ async def list_sessions(journal: Journal, *, cursor: str | None = None, limit: i
     return SessionPage(sessions=facts, next_cursor=next_cursor)
 
 
-async def _leave_out_earlier(journal: Journal, found: dict[str, CallSummary]) -> dict[str, CallSummary]:
+async def _leave_out_earlier(
+    journal: Journal, found: dict[str, CallSummary], tools: frozenset[str] | None
+) -> dict[str, CallSummary]:
     """Leave out the sessions that are on an earlier page, because they have newer calls."""
     kept: dict[str, CallSummary] = {}
     for name, call in found.items():
-        page = await journal.search(CallQuery(session_id=name), limit=1)
+        page = await journal.search(CallQuery(session_id=name, tools=tools), limit=1)
         if page.calls and page.calls[0].idempotency_key == call.idempotency_key:
             kept[name] = call
     return kept

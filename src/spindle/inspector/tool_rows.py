@@ -1,11 +1,10 @@
 """The tools of a running server as rows of a list: those of the registry, and those in quarantine."""
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from spindle.calls import Label
 from spindle.errors import UnknownItemError
-from spindle.inspector.endpoints import ApiModel
+from spindle.inspector.endpoints import ApiModel, PageUser
 from spindle.inspector.tool_checks import CheckReport, count_severities
 from spindle.inspector.tool_facts import (
     LockFacts,
@@ -28,6 +27,8 @@ from spindle.tools.filters import ToolFilter, find_refusal
 from spindle.trust.flow.policy import FlowPolicy
 
 _MAX_ROW_CHARS: Final = 500
+_ABOUT_OTHERS: Final = frozenset(("SP113", "SP114", "SP115", "SP116"))
+"""Rules that compare a tool with others and name them; a profile may not know these."""
 
 
 class ToolLock(ApiModel):
@@ -74,20 +75,20 @@ class ToolFinding(ApiModel):
     quote: str
 
 
-def find_entries(bench: Workbench, profile: str | None) -> list[Entry]:
-    """Return the tools that a profile may use, without hidden ones and those of other users."""
-    allowed = bench.get_filter(profile)
-    others = frozenset[str]() if bench.servers is None else bench.servers.find_hidden_tools(None)
+def find_entries(bench: Workbench, user: PageUser) -> list[Entry]:
+    """Return the tools that a user may use, without hidden ones and those of other users."""
+    allowed = bench.get_filter(user.profile)
+    others = frozenset[str]() if bench.servers is None else bench.servers.find_hidden_tools(user.user)
     return [each for each in bench.registry.entries() if _is_listed(each, allowed) and each.tool.name not in others]
 
 
-def find_entry(bench: Workbench, profile: str | None, name: str) -> Entry:
-    """Return a tool that a profile may use.
+def find_entry(bench: Workbench, user: PageUser, name: str) -> Entry:
+    """Return a tool that a user may use.
 
     Raises:
         UnknownItemError: No tool has that name.
     """
-    found = next((each for each in find_entries(bench, profile) if each.tool.name == name), None)
+    found = next((each for each in find_entries(bench, user) if each.tool.name == name), None)
     if found is None:
         raise UnknownItemError("no tool has this name, or this profile may not use it")
     return found
@@ -99,11 +100,11 @@ def refresh_checks(bench: Workbench) -> CheckReport | None:
     return bench.checks.refresh(bench.registry, bench.servers, ignore=bench.lint_ignore, flow=flow)
 
 
-def build_row(entry: Entry, bench: Workbench, report: CheckReport | None) -> ToolRow:
+def build_row(entry: Entry, bench: Workbench, report: CheckReport | None, user: PageUser) -> ToolRow:
     """Build the row of a registered tool."""
     tool, origin = entry.tool, find_origin(entry)
     lock = find_lock(entry, None if bench.servers is None else bench.servers.lock)
-    findings = None if report is None else report.find(entry.mcp_server, entry.mcp_tool or tool.name)
+    findings = None if report is None else _find_findings(entry, report, user)
     return ToolRow(
         name=to_encodable(tool.name),
         title=find_title(tool),
@@ -154,11 +155,14 @@ def is_match(tool: Tool, wanted: str) -> bool:
     )
 
 
-def build_findings(entry: Entry, report: CheckReport | None) -> list[ToolFinding]:
+def _find_findings(entry: Entry, report: CheckReport, user: PageUser) -> list[Finding]:
+    found = report.find(entry.mcp_server, entry.mcp_tool or entry.tool.name)
+    return [each for each in found if user.profile is None or each.rule not in _ABOUT_OTHERS]
+
+
+def build_findings(entry: Entry, report: CheckReport | None, user: PageUser) -> list[ToolFinding]:
     """Return the lint findings about a tool, the worst first."""
-    found: Sequence[Finding] = ()
-    if report is not None:
-        found = report.find(entry.mcp_server, entry.mcp_tool or entry.tool.name)
+    found = [] if report is None else _find_findings(entry, report, user)
     return [
         ToolFinding(
             rule=each.rule,

@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 TrialState: TypeAlias = Literal["running", "finished", "cancelled"]
 
 MAX_KEPT: Final = 100
+"""Trials of each profile, and of the owner."""
 MAX_RUNNING: Final = 32
 """Trials of all pages that may run at once."""
+MAX_RUNNING_OF_ONE: Final = 16
+"""Trials of one profile, or of the owner, so that others can make some, too."""
 MAX_NOTES: Final = 50
 """Messages of progress that are kept of one trial."""
 _MAX_NOTE_CHARS: Final = 500
 _MAX_PROBLEMS: Final = 100
 _REASON: Final = "a person on the page asked for an approval before this call"
-_USER: Final = "default"
-"""The user whose logins at upstream servers are used: that of `spindle login` on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +55,7 @@ class TrialRequest:
     args: JsonObject | str
     """An object, or its JSON text, whose numbers then keep all their digits."""
     session_id: str
-    by: str
+    caller: JsonObject
     dry_run: bool = False
     asks: bool = False
     """Whether the call waits for a person's approval, whatever its tool says."""
@@ -78,6 +79,8 @@ class PageTrial:
     started_at: datetime
     owner: str
     """The login that made it."""
+    profile: str | None = None
+    """Its profile."""
     state: TrialState = "running"
     outcome: CallOutcome | None = None
     problems: "tuple[Problem, ...]" = ()
@@ -137,17 +140,20 @@ class Trials:
         filter: ToolFilter | None,
         *,
         owner: str,
+        profile: str | None = None,
     ) -> PageTrial:
         """Start a call and return its trial.
 
         Raises:
             RequestConflictError: Too many trials are running.
         """
-        if sum(each.state == "running" for each in self._trials.values()) >= MAX_RUNNING:
-            raise RequestConflictError(f"{MAX_RUNNING} calls of this page are running; wait for one, or cancel one")
-        trial = PageTrial(id=f"page_{secrets.token_hex(6)}", request=request, started_at=datetime.now(UTC), owner=owner)
-        self._trials[trial.id] = trial
-        self._forget_old()
+        running = [each.profile for each in self._trials.values() if each.state == "running"]
+        if len(running) >= MAX_RUNNING or running.count(profile) >= MAX_RUNNING_OF_ONE:
+            raise RequestConflictError("too many calls of the page are running; wait for one, or cancel one")
+        name, now = f"page_{secrets.token_hex(6)}", datetime.now(UTC)
+        trial = PageTrial(id=name, request=request, started_at=now, owner=owner, profile=profile)
+        self._trials[name] = trial
+        self._forget_old(profile)
         if request.asks:
             registry = require_approval(registry, request.tool)
         own = executor.with_registry(registry)
@@ -175,9 +181,10 @@ class Trials:
         for trial in self._trials.values():
             self.cancel(trial)
 
-    def _forget_old(self) -> None:
-        ended = [each.id for each in self._trials.values() if each.state != "running"]
-        for old in ended[: max(0, len(self._trials) - MAX_KEPT)]:
+    def _forget_old(self, profile: str | None) -> None:
+        own = [each for each in self._trials.values() if each.profile == profile]
+        ended = [each.id for each in own if each.state != "running"]
+        for old in ended[: max(0, len(own) - MAX_KEPT)]:
             del self._trials[old]
 
 
@@ -231,7 +238,7 @@ def _build_context(trial: PageTrial) -> ToolContext:
         turn_id=trial.id,
         events=events,
         dry_run=request.dry_run,
-        caller={"user": _USER, "page": to_encodable(request.by)},
+        caller=request.caller,
     )
 
 

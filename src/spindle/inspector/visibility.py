@@ -35,10 +35,20 @@ def find_tools(bench: Workbench, user: PageUser) -> frozenset[str] | None:
 
 def may_see_turn(bench: Workbench, user: PageUser | None, story: TurnStory) -> bool:
     """Return whether a user may see a turn: the model says there what the tools answered."""
+    if user is None or user.profile is None:
+        return True
+    if _has_unknown_tools(story):
+        return False
     calls = (call.tool for step in story.iterations for call in step.calls)
     others = (each.tool for each in (*story.gates, *story.artifacts) if each.tool is not None)
     filling = (part.name for part in story.context if part.kind in {"calls", "results"} and part.name is not None)
     return may_see_all(bench, user, {*calls, *others, *filling})
+
+
+def _has_unknown_tools(story: TurnStory) -> bool:
+    """Return whether a turn is so long that its story does not name all tools that it used."""
+    is_cut = bool(story.iterations_omitted) or any(step.calls_omitted for step in story.iterations)
+    return is_cut or any(part.kind in {"calls", "results"} and part.name is None for part in story.context)
 
 
 async def may_see_artifact(bench: Workbench, user: PageUser, entry: SpoolEntry) -> bool:

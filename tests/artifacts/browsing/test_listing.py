@@ -73,7 +73,7 @@ async def test_a_filter_reads_a_bounded_number_of_notes(spool: Spool, monkeypatc
         await spool.write(f"{n}", "x")
     listing = SpoolListing(spool)
 
-    def is_wanted(entry: SpoolEntry) -> bool:
+    async def is_wanted(entry: SpoolEntry) -> bool:
         return entry.id == "0"
 
     first = await listing.read_page(count=10, is_wanted=is_wanted)

@@ -183,6 +183,40 @@ async def test_invisible_characters_are_shown_as_numbers() -> None:
     assert "\u202e" not in shown["approval"]["shown"]
 
 
+async def test_no_two_arguments_are_shown_with_the_same_name() -> None:
+    @tool(requires_approval=True)
+    async def post(amount: int, body: dict[str, Any]) -> str:
+        """Post something."""
+        return f"{amount} {body}"
+
+    bench = Bench(tools=[post])
+    body = {
+        "to": "a",
+        "x.to": "b",
+        "x": {"to": "c"},
+        "": {"to": "d"},
+        "l": ["e"],
+        "l[0]": "f",
+        'q"]["r': "g",
+        "\u202e": 1,
+    }
+    approval = await bench.ask(name="post", body=body)
+    async with bench.log_in() as client:
+        shown = (await client.get(f"/approvals/{approval}")).json()
+
+    assert [each["path"] for each in shown["values"]] == [
+        "amount",
+        "body.to",
+        'body["x.to"]',
+        "body.x.to",
+        'body[""].to',
+        "body.l[0]",
+        'body["l[0]"]',
+        r'body["q\"][\"r"]',
+        r'body["\u202e"]',
+    ]
+
+
 async def test_values_that_only_untrusted_results_have_are_marked() -> None:
     @tool(output="third-party-public")
     async def fetch(amount: int) -> str:

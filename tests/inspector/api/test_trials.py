@@ -7,9 +7,11 @@ import pytest
 
 from spindle import Budget, Executor, Journal, Ok, Spool, Tool, ToolContext, ToolFilter, ToolRegistry, tool
 from spindle.execution import TicketSettings, open_office
-from spindle.inspector import Workbench
+from spindle.inspector import Workbench, trials
+from spindle.inspector.api.trials import MAX_STRUCTURED_CHARS
 from spindle.inspector.renderings import list_dialects
 from spindle.trust.flow import FlowPolicy
+from tests.bounds import bounded_cpu
 from tests.inspector.page_client import KEY, TrialClient, open_client
 
 pytestmark = pytest.mark.anyio
@@ -204,3 +206,51 @@ async def test_typed_arguments_are_the_words_of_the_user() -> None:
     async with bench.journal, open_client(bench) as client:
         trial = await run(client, "send", {"to": "kim@shop.example"})
     assert (trial["outcome"]["ok"], RAN) == (True, ["kim@shop.example"])
+
+
+async def test_following_a_trial_costs_no_more_because_its_result_is_large() -> None:
+    @tool
+    def rows() -> Ok:
+        """Return many rows."""
+        return Ok("many", structured={"rows": [{"id": number, "tags": [number]} for number in range(200_000)]})
+
+    bench = build_bench(rows)
+    async with bench.journal, open_client(bench) as client:
+        trial = await run(client, "rows", {})
+        with bounded_cpu(8):  # each answer took more than a second
+            for _ in range(20):
+                trial = await client.get(f"/trials/{trial['id']}")
+    assert trial["outcome"]["is_structured_cut"]
+    assert len(trial["outcome"]["structured"]) == MAX_STRUCTURED_CHARS
+
+
+async def test_trials_of_one_profile_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "MAX_RUNNING_OF_ONE", 2)
+    monkeypatch.setattr(trials, "MAX_KEPT", 3)
+    go_on = anyio.Event()
+
+    @tool
+    async def hold() -> str:
+        """Wait."""
+        await go_on.wait()
+        return "done"
+
+    bench = build_bench(hold, shout)
+    async with (
+        bench.journal,
+        open_client(bench) as owner,
+        open_client(bench, profile="small") as first,
+        open_client(bench, profile="small") as second,
+    ):
+        own = await run(owner, "shout", {"text": "hi"})
+        held = [await each.post("/trials", tool="hold", args={}) for each in (first, second)]
+        refused = await second.find_refusal("POST", "/trials", {"tool": "hold", "args": {}})
+        waiting = await owner.post("/trials", tool="hold", args={})
+        go_on.set()
+        for client, trial in ((first, held[0]), (second, held[1]), (owner, waiting)):
+            await follow(client, trial)
+        for _ in range(5):
+            await run(second, "shout", {"text": "hi"})
+        kept = await owner.get(f"/trials/{own['id']}")
+    assert refused[0] == 409
+    assert kept["outcome"]["ok"]

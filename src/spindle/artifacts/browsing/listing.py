@@ -8,7 +8,7 @@ on.
 import time
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,9 +49,15 @@ class SpoolListing:
         self._kept: OrderedDict[NoteStamp, SpoolEntry] = OrderedDict()
 
     async def read_page(
-        self, *, after: NoteStamp | None = None, count: int = 100, is_wanted: Callable[[SpoolEntry], bool] | None = None
+        self,
+        *,
+        after: NoteStamp | None = None,
+        count: int = 100,
+        is_wanted: Callable[[SpoolEntry], Awaitable[bool]] | None = None,
     ) -> SpoolPage:
         """Return up to `count` entries after a place, or from the newest on; fewer if a filter refuses most.
+
+        With a filter, `next` is an entry that it wants if there is another one, so that it tells nothing of the rest.
 
         Raises:
             SpoolError: The store is unavailable.
@@ -62,15 +68,18 @@ class SpoolListing:
         place = len(stamps) if after is None else bisect_left(stamps, after)
         found: list[SpoolEntry] = []
         last, looked_at = after, 0
-        while place > 0 and len(found) < count and looked_at < MAX_READ_NOTES:
+        while place > 0 and looked_at < MAX_READ_NOTES and (len(found) < count or is_wanted is not None):
             batch = stamps[max(place - min(_BATCH, count), 0) : place][::-1]
             loaded = await self._load(batch)
             for stamp in batch:
-                if len(found) >= count:
-                    break
                 entry = loaded.get(stamp)
-                last, place, looked_at = stamp, place - 1, looked_at + 1
-                if entry is not None and (is_wanted is None or is_wanted(entry)):
+                place, looked_at = place - 1, looked_at + 1
+                is_found = entry is not None and (is_wanted is None or await is_wanted(entry))
+                if len(found) == count and is_found:
+                    return SpoolPage(entries=tuple(found), next=last, count=len(stamps))
+                if len(found) < count:
+                    last = stamp
+                if entry is not None and is_found:
                     found.append(entry)
         return SpoolPage(entries=tuple(found), next=last if place > 0 else None, count=len(stamps))
 

@@ -11,12 +11,13 @@ from spindle.calls import CallOutcome, Err, RawArgs
 from spindle.errors import InvalidRequestError, InvalidToolArgsError, RequestConflictError, UnknownItemError
 from spindle.execution.outcome_report import report_outcome
 from spindle.execution.ticket_edits import change_arguments, replace_arguments
-from spindle.inspector.approval_feeds import count_waiting, may_see, watch_approvals, watch_waiting
+from spindle.inspector.approval_feeds import count_waiting, list_visible, may_see, watch_approvals, watch_waiting
 from spindle.inspector.approval_values import ApprovalValue, show_values
 from spindle.inspector.call_details import write_json
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, PageUser, change, read
 from spindle.inspector.live import Feed
 from spindle.inspector.request_bodies import check_values
+from spindle.inspector.tool_facts import is_showable
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
 from spindle.json_types import JsonObject
@@ -153,20 +154,20 @@ async def list_approvals(request: ApiRequest[ApprovalsQuery, NoInput]) -> Approv
     """Return a page of approvals."""
     office, query = _get_office(request.bench), request.params
     is_pending = {"pending": True, "answered": False, "all": None}[query.status]
-    found = await office.list_page(is_pending=is_pending, before=query.cursor, limit=query.limit)
+    found, following = await list_visible(
+        request.bench, office, request.user, is_pending=is_pending, before=query.cursor, limit=query.limit
+    )
     items: list[ApprovalItem] = []
-    used, last = 0, None
+    used = 0
     for each in found:
         item = _to_item(each, is_full=query.full)
         used += len(item.model_dump_json())
-        if used > MAX_PAGE_BYTES and last is not None:
+        if used > MAX_PAGE_BYTES and items:
+            following = items[-1].id
             break
-        last = each.id
-        if may_see(request.bench, request.user, each.tool):
-            items.append(item)
-    has_more = len(found) == query.limit or (bool(found) and last != found[-1].id)
+        items.append(item)
     waiting = await count_waiting(request.bench, office, request.user)
-    return ApprovalList(approvals=items, next_cursor=last if has_more else None, waiting=waiting)
+    return ApprovalList(approvals=items, next_cursor=following, waiting=waiting)
 
 
 async def show_approval(request: ApiRequest[ApprovalPath, NoInput]) -> ApprovalDetail:
@@ -278,10 +279,7 @@ async def _build_answer(
 
 def _bound(value: JsonValue) -> JsonValue:
     """Return a structured result, unless it is so large that it is rather read from the artifact."""
-    try:
-        return value if len(json.dumps(value)) <= _MAX_STRUCTURED_CHARS else None
-    except (ValueError, TypeError, RecursionError):
-        return None
+    return value if is_showable(value, max_chars=_MAX_STRUCTURED_CHARS) else None
 
 
 async def _find_call(bench: Workbench, ticket: "StoredTicket") -> ApprovedCall | None:

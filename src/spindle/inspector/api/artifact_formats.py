@@ -14,6 +14,7 @@ from spindle.concurrency import spool_threads
 from spindle.errors import ArtifactQueryError, InvalidRequestError, UnknownItemError
 from spindle.inspector.artifact_shelf import OpenArtifact
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, read
+from spindle.inspector.reading_slots import queries, reads
 from spindle.inspector.responses import run_while_connected
 from spindle.inspector.visibility import may_see_artifact
 from spindle.json_types import JsonValue
@@ -97,7 +98,8 @@ async def list_members(request: ApiRequest[TreeParams, NoInput]) -> TreeAnswer:
     """List the members of a JSON value."""
     params, tree = request.params, (await open_artifact(request)).tree
     place = _parse_place(params.cursor)
-    members = await spool_threads.run(lambda: tree.list_members(params.byte, place=place, count=params.count))
+    async with reads.get().take(request.user):
+        members = await spool_threads.run(lambda: tree.list_members(params.byte, place=place, count=params.count))
     following = members.next
     cursor = None if following is None else f"{following.byte} {following.index} {int(following.is_after_value)}"
     return TreeAnswer(members=members, next_cursor=cursor)
@@ -120,8 +122,9 @@ async def query_path(request: ApiRequest[PathParams, NoInput]) -> PathAnswer:
     params, artifact = request.params, (await open_artifact(request)).json
 
     async def work() -> list[JsonValue]:
-        with anyio.move_on_after(_PATH_SECONDS):
-            return await artifact.get(params.path, limit=_PATH_RESULTS + 1, max_chars=_PATH_CHARS)
+        async with queries.get().take(request.user):
+            with anyio.move_on_after(_PATH_SECONDS):
+                return await artifact.get(params.path, limit=_PATH_RESULTS + 1, max_chars=_PATH_CHARS)
         size = await artifact.byte_length()
         raise ArtifactQueryError(
             f"the path took longer than {_PATH_SECONDS:g} seconds on {size} bytes; browse the tree, or use the search",
@@ -143,13 +146,15 @@ async def query_path(request: ApiRequest[PathParams, NoInput]) -> PathAnswer:
 async def read_outline(request: ApiRequest[OneArtifact, NoInput]) -> OutlineAnswer:
     """Read the headings of a Markdown text."""
     pages = (await open_artifact(request)).pages
-    return OutlineAnswer(await spool_threads.run(pages.read_outline))
+    async with reads.get().take(request.user):
+        return OutlineAnswer(await spool_threads.run(pages.read_outline))
 
 
 async def read_markdown(request: ApiRequest[MarkdownParams, NoInput]) -> MarkdownAnswer:
     """Read the blocks of a Markdown text from a line on."""
     pages = (await open_artifact(request)).pages
-    return MarkdownAnswer(await spool_threads.run(pages.read_page, request.params.line))
+    async with reads.get().take(request.user):
+        return MarkdownAnswer(await spool_threads.run(pages.read_page, request.params.line))
 
 
 async def query_table(request: ApiRequest[TableParams, NoInput]) -> TableAnswer:
@@ -166,7 +171,8 @@ async def query_table(request: ApiRequest[TableParams, NoInput]) -> TableAnswer:
     async def work() -> TableAnswer:
         if not size:
             return TableAnswer(columns=(), rows=(), is_cut=False)
-        answer = await artifact.table.sql(sql, max_rows=params.limit)
+        async with queries.get().take(request.user):
+            answer = await artifact.table.sql(sql, max_rows=params.limit)
         return TableAnswer(columns=answer.columns, rows=answer.rows, is_cut=answer.is_cut)
 
     return await run_while_connected(request.http, work)
@@ -180,7 +186,8 @@ async def open_artifact(request: ApiRequest[Any, NoInput]) -> OpenArtifact:
         entry = await shelf.listing.find(unescape_surrogates(request.params.id))
         if entry is None or not await may_see_artifact(bench, user, entry):
             raise UnknownItemError("the artifact does not exist, or this profile may not see it", field="id")
-    return await shelf.open(request.params.id)
+    async with reads.get().take(user):
+        return await shelf.open(request.params.id)
 
 
 FORMATS: Final[Sequence[Endpoint[Any, Any]]] = (

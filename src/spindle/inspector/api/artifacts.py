@@ -28,6 +28,7 @@ from spindle.inspector.api.artifact_formats import FORMATS, MAX_ID_CHARS, Byte, 
 from spindle.inspector.approval_feeds import may_see
 from spindle.inspector.endpoints import PREFIX, ApiModel, ApiRequest, Endpoint, NoInput, read
 from spindle.inspector.live import Feed
+from spindle.inspector.reading_slots import queries, reads
 from spindle.inspector.responses import run_while_connected
 from spindle.inspector.visibility import may_see_artifact
 from spindle.journal.summaries import CallQuery
@@ -151,19 +152,20 @@ async def list_artifacts(request: ApiRequest[ListParams, NoInput]) -> ArtifactLi
     """List the artifacts of the spool."""
     params, text = request.params, request.params.text.lower()
 
-    def is_wanted(entry: SpoolEntry) -> bool:
-        return text in entry.id.lower() or text in (entry.turn_id or "").lower()
-
     bench, user = request.bench, request.user
-    page = await bench.artifacts.listing.read_page(
-        after=_parse_stamp(params.cursor),
-        count=params.limit,
-        # Where the page of a profile ends must not tell whether hidden artifacts match.
-        is_wanted=is_wanted if text and user.profile is None else None,
-    )
-    shown = [entry for entry in page.entries if is_wanted(entry) and await may_see_artifact(bench, user, entry)]
+
+    async def is_wanted(entry: SpoolEntry) -> bool:
+        is_match = text in entry.id.lower() or text in (entry.turn_id or "").lower()
+        return is_match and await may_see_artifact(bench, user, entry)
+
+    async with reads.get().take(user):
+        page = await bench.artifacts.listing.read_page(
+            after=_parse_stamp(params.cursor),
+            count=params.limit,
+            is_wanted=is_wanted if text or user.profile is not None else None,
+        )
     return ArtifactList(
-        artifacts=tuple(ArtifactEntry(**_describe(entry)) for entry in shown),
+        artifacts=tuple(ArtifactEntry(**_describe(entry)) for entry in page.entries),
         next_cursor=None if page.next is None else f"{page.next.written_at!r} {escape_surrogates(page.next.name)}",
         count=page.count if user.profile is None else None,
     )
@@ -229,19 +231,22 @@ async def read_lines(request: ApiRequest[LineParams, NoInput]) -> LineAnswer:
             line = find_line(content, params.byte)
         return read_page(content, line, params.count)
 
-    return LineAnswer(await spool_threads.run(work))
+    async with reads.get().take(request.user):
+        return LineAnswer(await spool_threads.run(work))
 
 
 async def read_line_piece(request: ApiRequest[PieceParams, NoInput]) -> PieceAnswer:
     """Read a part of a long line."""
     params, content = request.params, (await open_artifact(request)).content
-    return PieceAnswer(await spool_threads.run(read_piece, content, params.byte, params.count))
+    async with reads.get().take(request.user):
+        return PieceAnswer(await spool_threads.run(read_piece, content, params.byte, params.count))
 
 
 async def read_hex(request: ApiRequest[PieceParams, NoInput]) -> HexPage:
     """Read bytes."""
     params, content = request.params, (await open_artifact(request)).content
-    page = await spool_threads.run(read_bytes, content, params.byte, params.count)
+    async with reads.get().take(request.user):
+        page = await spool_threads.run(read_bytes, content, params.byte, params.count)
     return HexPage(start=page.start, data=page.data.hex(), byte_length=page.byte_length)
 
 
@@ -251,7 +256,8 @@ async def search(request: ApiRequest[SearchParams, NoInput]) -> SearchAnswer:
     query = Search(pattern=params.pattern, flags=params.flags, before=params.before, after=params.after)
 
     async def work() -> SearchPage:
-        return await search_page(content, query, start_byte=params.byte)
+        async with queries.get().take(request.user):
+            return await search_page(content, query, start_byte=params.byte)
 
     return SearchAnswer(await run_while_connected(request.http, work))
 

@@ -70,7 +70,8 @@ class BatchDetail(ApiModel):
     """`None` if nothing was recorded of the batch: the call runs, or an older version wrote it."""
     began_at: datetime
     call_count: int
-    """How many calls the batch had; those that shared the result of an equal call are not in the journal."""
+    """How many calls the batch had, for a profile those of its tools; calls that shared the result of an equal one are
+    not in the journal."""
     duration_ms: float | None
     batch_deadline_ms: float | None
     is_complete: bool
@@ -85,20 +86,22 @@ async def read_batch(request: ApiRequest[BatchParams, NoInput]) -> BatchDetail:
     if entry is None or not may_see(request.bench, request.user, entry.tool):
         raise UnknownItemError(f"the journal has no call {to_printable(key, 100)}", field="key")
     batch = await find_batch(journal, entry)
-    timings = [each.timing for each in batch.members if each.timing is not None]
+    members = [each for each in batch.members if may_see(request.bench, request.user, each.entry.tool)]
+    timings = [each.timing for each in members if each.timing is not None]
+    is_whole = request.user.profile is None
     first = timings[0] if timings else None
     return BatchDetail(
         batch_id=None if first is None else first.batch_id,
         began_at=entry.started_at if first is None else min(each.began_at for each in timings),
-        call_count=1 if first is None else first.batch_calls,
+        call_count=1 if first is None else first.batch_calls if is_whole else len(members),
         duration_ms=max((each.written_ms for each in timings), default=None),
         batch_deadline_ms=None if first is None else first.batch_deadline_ms,
         is_complete=batch.is_complete,
-        calls=[_describe(each) for each in batch.members if may_see(request.bench, request.user, each.entry.tool)],
+        calls=[_describe(each, None if is_whole else place) for place, each in enumerate(members)],
     )
 
 
-def _describe(member: BatchMember) -> CallInBatch:
+def _describe(member: BatchMember, place: int | None) -> CallInBatch:
     entry, timing = member.entry, member.timing
     spans = () if timing is None else timing.spans
     events = () if timing is None else timing.events
@@ -108,7 +111,7 @@ def _describe(member: BatchMember) -> CallInBatch:
         tool=shorten(entry.tool, _MAX_NAME_CHARS),
         state=entry.state,
         code=entry.code,
-        position=None if timing is None else timing.position,
+        position=None if timing is None else timing.position if place is None else place,
         attempts=entry.attempts,
         spans=[
             SpanInBatch(kind=span.kind, start_ms=span.start_ms, end_ms=span.end_ms, names=list(span.names))

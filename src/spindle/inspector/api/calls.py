@@ -134,7 +134,9 @@ async def list_filters(request: ApiRequest[NoInput, NoInput]) -> CallFilters:
 
 async def show_call(request: ApiRequest[ChosenCall, NoInput]) -> CallDetail:
     """Show one call."""
-    return await read_detail(request.bench, await _find(request, request.params.key))
+    detail = await read_detail(request.bench, await _find(request, request.params.key))
+    # The timing as it is recorded tells of the other calls of the batch.
+    return detail if request.user.profile is None else detail.model_copy(update={"timing": None})
 
 
 async def compare_calls(request: ApiRequest[ComparedCalls, NoInput]) -> CallComparison:

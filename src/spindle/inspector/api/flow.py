@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import anyio
 from pydantic import Field
 
-from spindle.concurrency import PerLoop, spool_threads
+from spindle.concurrency import spool_threads
 from spindle.errors import UnknownItemError
 from spindle.execution import ExplainedValue, FlowSource, FlowStep
 from spindle.execution.flow_explanation import build_unjudged_error
@@ -19,7 +19,8 @@ from spindle.inspector import sessions
 from spindle.inspector.approval_feeds import may_see
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, read
 from spindle.inspector.live import Feed, Publish, get_listener
-from spindle.inspector.visibility import may_see_all
+from spindle.inspector.reading_slots import traces
+from spindle.inspector.visibility import find_tools, may_see_all
 from spindle.inspector.workbench import Workbench
 from spindle.journal import JournalEntry, StateQuery
 from spindle.json_types import JsonValue
@@ -35,8 +36,6 @@ _EXPLAINED_CALLS: Final = 50
 _TEXT_CHARS: Final = 300
 _WATCHED_CALLS: Final = 100
 _POLL_SECONDS: Final = 2.0
-_traces: Final = PerLoop(lambda: anyio.CapacityLimiter(1))
-"""One session is followed at a time: it is work for one core."""
 
 
 class SessionListParams(ApiModel):
@@ -174,16 +173,16 @@ class CallDecision(ApiModel):
 async def list_sessions(request: ApiRequest[SessionListParams, NoInput]) -> SessionList:
     """List the sessions of the journal, with their taint."""
     bench, params = request.bench, request.params
-    page = await sessions.list_sessions(bench.journal, cursor=params.cursor, limit=params.limit)
-    seen = [each for each in page.sessions if may_see(bench, request.user, each.last_tool)]
-    found = [SessionInList.model_validate(each, from_attributes=True) for each in seen]
+    tools = find_tools(bench, request.user)
+    page = await sessions.list_sessions(bench.journal, cursor=params.cursor, limit=params.limit, tools=tools)
+    found = [SessionInList.model_validate(each, from_attributes=True) for each in page.sessions]
     return SessionList(sessions=found, next_cursor=page.next_cursor, has_policy=_get_policy(bench) is not None)
 
 
 async def read_session(request: ApiRequest[SessionParams, NoInput]) -> SessionDetail:
     """Follow the information flow of one session."""
     bench, session_id = request.bench, request.params.id
-    async with _traces.get():
+    async with traces.get().take(request.user):
         calls = await sessions.find_calls(bench.journal, session_id)
         if not calls.keys or not may_see_all(bench, request.user, calls.tools):
             raise UnknownItemError(
@@ -235,7 +234,7 @@ async def explain_call(request: ApiRequest[DecisionParams, NoInput]) -> CallDeci
     entry = await bench.journal.find(request.params.key)
     if entry is None or not may_see(bench, request.user, entry.tool):
         raise UnknownItemError("the journal has no call with this key", field="key")
-    async with _traces.get():
+    async with traces.get().take(request.user):
         calls = sessions.SessionCalls(keys=[entry.idempotency_key], tools=frozenset([entry.tool]), is_complete=True)
         if entry.session_id is not None:
             found = await sessions.find_calls(bench.journal, entry.session_id)

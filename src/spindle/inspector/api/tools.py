@@ -12,9 +12,10 @@ from spindle.bridges.price import DIALECT_NAMES, define_tool
 from spindle.errors import CannotLowerError, InvalidRequestError, SpindleError, UnknownItemError
 from spindle.inspector.approval_feeds import may_see
 from spindle.inspector.call_details import write_json
-from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, read
-from spindle.inspector.live import Feed, Publish
+from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, PageUser, read
+from spindle.inspector.live import Feed, Publish, get_listener
 from spindle.inspector.replays import leave_out_masked
+from spindle.inspector.tool_checks import CheckReport
 from spindle.inspector.tool_facts import (
     MAX_DESCRIPTION_CHARS,
     WithheldTool,
@@ -64,7 +65,7 @@ class ToolPage(ApiModel):
     total: int
     dialects: tuple[str, ...] = DIALECT_NAMES
     totals: dict[str, int] | None = None
-    """Dialect → tokens of all definitions."""
+    """Dialect → tokens of all definitions that the user may see."""
     is_checked: bool
     """Whether prices and findings are known."""
 
@@ -92,7 +93,7 @@ class ToolDetail(ApiModel):
     timeout_seconds: float | None = None
     max_result_chars: int | None = None
     visible_to: tuple[str, ...] | None = None
-    """The profiles that may use it; `None` if no profiles are configured."""
+    """The profiles that may use it, for the login of one only that; `None` if no profiles are configured."""
     findings: tuple[ToolFinding, ...] = ()
     has_preview: bool = False
     """Whether it describes by itself what a call would do."""
@@ -139,7 +140,7 @@ async def list_tools(request: ApiRequest[ToolsQuery, NoInput]) -> ToolPage:
         with anyio.move_on_after(_FIRST_CHECK_SECONDS):
             await bench.checks.wait()
         report = bench.checks.report
-    entries = find_entries(bench, request.user.profile)
+    entries = find_entries(bench, request.user)
     withheld = find_withheld(bench, request.user.profile)
     wanted = params.q.casefold()
     found: list[Entry | WithheldTool] = [each for each in entries if is_match(each.tool, wanted)]
@@ -147,31 +148,39 @@ async def list_tools(request: ApiRequest[ToolsQuery, NoInput]) -> ToolPage:
     start = int(params.cursor) if params.cursor and params.cursor.isdecimal() else 0
     chosen = found[start : start + params.limit]
     rows = tuple(
-        build_row(each, bench, report) if isinstance(each, Entry) else build_withheld_row(each) for each in chosen
+        build_row(each, bench, report, request.user) if isinstance(each, Entry) else build_withheld_row(each)
+        for each in chosen
     )
     end = start + len(chosen)
     return ToolPage(
         tools=rows,
         next_cursor=str(end) if end < len(found) else None,
         total=len(found),
-        totals=None if report is None else dict(report.totals),
+        totals=None if report is None else _sum_prices(report, entries, request.user),
         is_checked=report is not None,
     )
+
+
+def _sum_prices(report: CheckReport, entries: Sequence[Entry], user: PageUser) -> dict[str, int]:
+    if user.profile is None:
+        return dict(report.totals)
+    prices = [report.prices.get(each.tool.name, {}) for each in entries]
+    return {dialect: sum(each.get(dialect, 0) for each in prices) for dialect in report.totals}
 
 
 async def show_tool(request: ApiRequest[NamedTool, NoInput]) -> ToolDetail:
     """Return one tool in full."""
     bench = request.bench
-    entry = find_entry(bench, request.user.profile, request.params.name)
+    entry = find_entry(bench, request.user, request.params.name)
     report, tool = refresh_checks(bench), entry.tool
     try:
         schema: JsonObject | None = tool.describe()["input_schema"]
         fingerprint = tool.fingerprint
     except SpindleError:
         schema, fingerprint = None, ""
-    profiles = bench.profiles
+    profiles = bench.profiles if request.user.profile is None else (request.user.profile,)
     return ToolDetail(
-        tool=build_row(entry, bench, report),
+        tool=build_row(entry, bench, report, request.user),
         description=shorten(to_encodable(tool.description), MAX_DESCRIPTION_CHARS),
         handler="" if entry.mcp_server is not None else to_encodable(tool.origin),
         fingerprint=fingerprint,
@@ -184,7 +193,7 @@ async def show_tool(request: ApiRequest[NamedTool, NoInput]) -> ToolDetail:
         visible_to=tuple(each for each in profiles if find_refusal(entry, bench.get_filter(each)) is None)
         if profiles
         else None,
-        findings=tuple(build_findings(entry, report)),
+        findings=tuple(build_findings(entry, report, request.user)),
         has_preview=tool.preview is not None,
         examples=tuple(bench.examples.get(tool.name, ()))[:_MAX_EXAMPLES],
     )
@@ -195,16 +204,20 @@ async def show_definition(request: ApiRequest[DefinitionQuery, NoInput]) -> Tool
     dialect = request.params.dialect
     if dialect not in DIALECT_NAMES:
         raise InvalidRequestError(f"unknown dialect; choose from {', '.join(DIALECT_NAMES)}", field="dialect")
-    entry = find_entry(request.bench, request.user.profile, request.params.name)
+    entry = find_entry(request.bench, request.user, request.params.name)
     try:
-        written = await to_thread.run_sync(lambda: define_tool(entry.tool, dialect).json)
+        text = await to_thread.run_sync(_write_definition, entry, dialect)
     except CannotLowerError as error:
         raise InvalidRequestError(str(error), field="dialect") from error
-    text = json.dumps(json.loads(written), indent=2, ensure_ascii=False)
     report = request.bench.checks.report
     prices: Mapping[str, int] = {} if report is None else report.prices.get(entry.tool.name, {})
-    shown = shorten(to_encodable(text), _MAX_DEFINITION_CHARS)
-    return ToolDefinitionText(dialect=dialect, json_text=shown, tokens=prices.get(dialect))
+    return ToolDefinitionText(dialect=dialect, json_text=text, tokens=prices.get(dialect))
+
+
+def _write_definition(entry: Entry, dialect: str) -> str:
+    """Return a definition as formatted JSON, or its beginning; that of a large schema takes a while."""
+    text = json.dumps(json.loads(define_tool(entry.tool, dialect).json), indent=2, ensure_ascii=False)
+    return shorten(to_encodable(text), _MAX_DEFINITION_CHARS)
 
 
 async def show_recorded_arguments(request: ApiRequest[RecordedQuery, NoInput]) -> RecordedArguments:
@@ -223,14 +236,28 @@ async def show_recorded_arguments(request: ApiRequest[RecordedQuery, NoInput]) -
 async def watch_tools(bench: Workbench, publish: Publish) -> None:
     """Tell the page when tools, servers, prices or findings have changed."""
     bench.checks.watch(bench.servers)
+    user = get_listener()
     seen: object = None
+    shown: list[object] = []
     while True:
         report = refresh_checks(bench)
         current = bench.registry.version, bench.checks.changes, None if report is None else report.number
         if current != seen:
-            publish({"total": len(bench.registry)}, key="changed")
-            seen = current
+            is_first, seen = seen is None, current
+            if user is None or user.profile is None:
+                publish({"total": len(bench.registry)}, key="changed")
+            else:
+                found = _list_shown(bench, user, report)
+                if is_first or found != shown:  # a change of tools that it may not use is not sent
+                    publish({"total": len(find_entries(bench, user))}, key="changed")
+                shown = found
         await anyio.sleep(_POLL_SECONDS)
+
+
+def _list_shown(bench: Workbench, user: PageUser, report: CheckReport | None) -> list[object]:
+    """Return what the list of a user shows, to be compared."""
+    rows = [build_row(each, bench, report, user) for each in find_entries(bench, user)]
+    return [*rows, *find_withheld(bench, user.profile)]
 
 
 ENDPOINTS: Final[Sequence[Endpoint[Any, Any]]] = (

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 from spindle.artifacts.artifact import Artifact
 from spindle.bridges.dialects import MCP
 from spindle.calls import Err, Label, Ok
+from spindle.concurrency import WorkerThreads
 from spindle.errors import RequestConflictError, SpoolError
 from spindle.inspector.endpoints import ApiModel, ApiRequest, Endpoint, NoInput, change, read
 from spindle.inspector.live import Feed
@@ -24,6 +25,8 @@ from spindle.tools.schema.base import Problem
 MAX_WAIT_SECONDS: Final = 20.0
 MAX_STRUCTURED_CHARS: Final = 200_000
 _MAX_MEDIA: Final = 50
+_JSON: Final = json.JSONEncoder(indent=2, ensure_ascii=False, default=str)
+_threads: Final = WorkerThreads()
 
 
 class NewTrial(ApiModel):
@@ -157,19 +160,24 @@ class TrialRendering(ApiModel):
 async def start_trial(request: ApiRequest[NoInput, NewTrial]) -> TrialView:
     """Start a call as the user of the page; the answer may come before it has ended."""
     bench, user, body = request.bench, request.user, request.body
-    entry = find_entry(bench, user.profile, body.tool)
+    entry = find_entry(bench, user, body.tool)
     if isinstance(body.args, str):
         check_values(body.args, field="args")
     wanted = TrialRequest(
         tool=entry.tool.name,
         args=body.args,
         session_id=f"page {user.session}",
-        by=user.by,
+        caller=user.describe_caller(),
         dry_run=body.dry_run,
         asks=body.ask and not body.dry_run,
     )
     trial = bench.trials.start(
-        wanted, bench.executor, bench.registry, bench.get_filter(user.profile), owner=user.session
+        wanted,
+        bench.executor,
+        bench.registry,
+        bench.get_filter(user.profile),
+        owner=user.session,
+        profile=user.profile,
     )
     return await _build_view(trial, bench)
 
@@ -254,7 +262,7 @@ async def _build_outcome(trial: PageTrial, bench: Workbench) -> TrialOutcome | N
             approval_id=approval,
             approval_status=None if approval is None else await _find_status(bench, approval),
         )
-    structured, is_cut = _write_structured(result)
+    structured, is_cut = await _threads.run_abandonable(_write_structured, result)
     return TrialOutcome(
         ok=True,
         duration_ms=took,
@@ -294,11 +302,17 @@ async def _find_artifact(trial: PageTrial, result: Ok, bench: Workbench) -> Tria
 def _write_structured(result: Ok) -> tuple[str | None, bool]:
     if result.structured is None:
         return None, False
+    pieces, chars = list[str](), 0
     try:
-        text = to_encodable(json.dumps(result.structured, indent=2, ensure_ascii=False, default=str))
+        for piece in _JSON.iterencode(result.structured):
+            pieces.append(piece)
+            chars += len(piece)
+            if chars > MAX_STRUCTURED_CHARS:
+                break  # a page asks again and again: the work must not grow with the result
     except (ValueError, RecursionError):
         return None, True
-    return text[:MAX_STRUCTURED_CHARS], len(text) > MAX_STRUCTURED_CHARS
+    text = to_encodable("".join(pieces))
+    return text[:MAX_STRUCTURED_CHARS], chars > MAX_STRUCTURED_CHARS
 
 
 def _build_problem(problem: Problem) -> TrialProblem:

@@ -22,6 +22,8 @@ from spindle.turns.story import KIND as STORY
 _POLL_SECONDS: Final = 1.0
 _WATCHED: Final = 30
 """The newest turns whose changes are sent while they run."""
+_MAX_READ: Final = 2_000
+"""Turns that are read for one page of a profile; then it ends, and may be empty."""
 _SHOWN_CHARS: Final = 200
 _MAX_KEYS: Final = 1_000
 """The newest calls of a turn that are looked up in the journal."""
@@ -160,16 +162,22 @@ class TurnDetail(ApiModel):
 
 async def list_turns(request: ApiRequest[TurnListParams, NoInput]) -> TurnList:
     """List turns, newest first."""
-    params = request.params
-    page = await turns.list_turns(
-        request.bench.journal,
-        session_id=params.session_id,
-        status=params.status,
-        limit=params.limit,
-        cursor=params.cursor,
-    )
-    shown = [each for each in page.turns if may_see_turn(request.bench, request.user, each)]
-    return TurnList(turns=[summarize(each) for each in shown], next_cursor=page.next_cursor)
+    bench, params = request.bench, request.params
+    shown: list[TurnStory] = []
+    cursor, left = params.cursor, _MAX_READ
+    while left > 0:
+        page = await turns.list_turns(
+            bench.journal, session_id=params.session_id, status=params.status, limit=params.limit, cursor=cursor
+        )
+        shown += [each for each in page.turns if may_see_turn(bench, request.user, each)]
+        cursor, left = page.next_cursor, left - params.limit
+        # A page of a profile ends at a turn that it may see: it gets the ids of no others, nor their number.
+        if len(shown) > params.limit or (request.user.profile is None and len(shown) == params.limit):
+            cursor = shown[params.limit - 1].turn_id if len(shown) > params.limit else cursor
+            break
+        if cursor is None:
+            break
+    return TurnList(turns=[summarize(each) for each in shown[: params.limit]], next_cursor=cursor)
 
 
 async def read_turn(request: ApiRequest[TurnParams, NoInput]) -> TurnDetail:

@@ -22,6 +22,11 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def name_client(token_sha256: str) -> str:
+    """Return the name of the client that has a configured token, from the hash of the token."""
+    return token_sha256[:16]
+
+
 def identify_caller(ctx: Context) -> Caller:
     """Return the sender of a request: its session, or on the newer protocol its token."""
     given: object = ctx.request

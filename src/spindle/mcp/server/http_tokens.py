@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from spindle.json_types import JsonValue
-from spindle.mcp.server.http_callers import token_hash
+from spindle.mcp.server.http_callers import name_client, token_hash
 from spindle.mcp.server.http_checks import FailedLogins
 
 if TYPE_CHECKING:  # it needs the extra `oauth`
@@ -80,7 +80,7 @@ class TokenCheck:
             return None
         profile = self._tokens[matching[0]]
         # The SDK binds a session to the client that opened it by comparing client_id and subject.
-        return AccessToken(token=matching[0], client_id=matching[0][:16], scopes=[], subject=profile)
+        return AccessToken(token=matching[0], client_id=name_client(matching[0]), scopes=[], subject=profile)
 
 
 def _read_bearer(header: str) -> str | None:

@@ -80,7 +80,7 @@ export function formatLeft(until) {
 }
 
 /** Characters that cannot be seen, or that change the direction of the text around them. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u115f\u1160\u2000-\u200f\u2800\u3164\ufe00-\ufe0f\uffa0]|[\ud800-\udfff](?![\udc00-\udfff])/gu;
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u202f\u205f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\u{16fe4}\u{1d159}\u{e0100}-\u{e01ef}]|[\ud800-\udfff](?![\udc00-\udfff])/gu;
 
 /**
  * Write characters that cannot be seen as numbers: a person must see what is there.
