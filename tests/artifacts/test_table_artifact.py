@@ -1,4 +1,5 @@
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,19 @@ async def test_parquet_is_detected_from_its_first_bytes(tmp_path: Path) -> None:
     assert await table.row_count() == 1000
     assert await table.filter("name", "eq", "n7") == [{"id": 7, "name": "n7"}]
     assert await table.columns() == [("id", "BIGINT"), ("name", "VARCHAR")]
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["in one line", "in many lines"])
+async def test_a_json_array_of_objects_is_a_table(indent: int | None) -> None:
+    # In one line it is longer than a header of CSV may be.
+    orders = [{"id": number, "town": "Cork" if number % 2 else "Bergen"} for number in range(30_000)]
+    table = TableArtifact.from_text(json.dumps(orders, indent=indent))
+
+    assert await table.row_count() == 30_000
+    assert await table.columns() == [("id", "BIGINT"), ("town", "VARCHAR")]
+    assert await table.filter("id", "eq", 7) == [{"id": 7, "town": "Cork"}]
+    answer = await table.sql("SELECT town, count(*) FROM artifact GROUP BY town ORDER BY town")
+    assert answer.rows == (("Bergen", 15_000), ("Cork", 15_000))
 
 
 cells = st.text(

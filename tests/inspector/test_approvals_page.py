@@ -82,6 +82,12 @@ def test_a_call_that_comes_in_is_approved_by_a_key_and_a_second_key_answers_noth
         page.get_by_role("button", name="Answered").click()
         expect(page.locator(".approval-row", has_text="denied")).to_have_count(1)
         expect(page.locator(".approval-row", has_text="approved")).to_have_count(1)
+        expect(page.locator(".approval-row[aria-selected=true]")).to_have_count(1)
+
+        # What is shown is in the list that is shown.
+        page.get_by_role("button", name="Waiting").click()
+        expect(page.get_by_text("No call waits for approval.")).to_be_visible()
+        expect(page.get_by_text("No approval is chosen")).to_be_visible()
 
 
 def test_arguments_are_edited_on_a_phone_and_an_answer_elsewhere_is_shown(browser: Browser, served: PageServer) -> None:

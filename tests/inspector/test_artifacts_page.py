@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from spindle import Spool
 from tests.inspector.browsing import (
     DESKTOP,
+    HEIGHTS,
     PHONE,
     PageServer,
     PageWatch,
@@ -130,6 +131,23 @@ def test_a_hit_of_grep_leads_to_its_line_and_n_to_the_next(reader: PageWatch) ->
     expect(page.locator(".text-line.picked")).to_contain_text("line 150000 ERROR")
     page.keyboard.press("N")
     expect(page.locator(".text-line.picked")).to_contain_text("line 100000 ERROR")
+
+
+def test_a_search_without_a_hit_offers_to_ignore_case(reader: PageWatch) -> None:
+    page = open_artifact(reader, "log", tab="grep", q="error$")
+    expect(page.get_by_text("No line matches in this case.")).to_be_visible()
+    page.get_by_role("button", name="Ignore case").click()
+
+    expect(page.get_by_text("12 hits")).to_be_visible()
+    expect(page.get_by_role("button", name="Ignore case")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_the_match_of_a_long_line_is_in_sight(reader: PageWatch, width: int) -> None:
+    reader.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+    page = open_artifact(reader, "orders", tab="grep", q="item 499")
+
+    expect(page.get_by_role("listbox", name="Hits").locator("mark")).to_be_in_viewport(ratio=1)
 
 
 def test_a_bad_pattern_is_explained(reader: PageWatch) -> None:

@@ -59,7 +59,7 @@ def test_a_call_that_ran_is_explained_when_it_is_opened(shown: PageWatch) -> Non
     page = shown.page
     show_view(shown, f"flow/{SESSION}".replace(" ", "%20"))
     step = page.locator(".flow-step.call").filter(has_text="check_stock").first
-    step.get_by_text("Why was it not asked?").click()
+    step.get_by_text("Why was nobody asked?").click()
     expect(step.locator(".flow-why")).to_contain_text("By the current policy")
     expect(step.get_by_role("row").filter(has_text="article")).to_be_visible()
     step.get_by_role("link", name="check_stock").click()

@@ -104,6 +104,38 @@ def test_each_view_lists_its_keys(watched: PageWatch) -> None:
         expect(keys).to_have_count(0)
 
 
+def test_the_keys_are_also_behind_a_button_of_the_bar(watched: PageWatch) -> None:
+    page = watched.page
+    page.get_by_role("button", name="Keys of this view").click()
+
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Ctrl+Enter")
+
+
+def test_the_links_of_the_bar_stay_where_they_are(watched: PageWatch) -> None:
+    def find_places() -> list[float]:
+        return watched.page.locator("nav a").evaluate_all("links => links.map(link => link.offsetLeft)")
+
+    before = find_places()
+    for view in VIEWS:
+        watched.page.locator(f"nav a[data-view={view}]").click()
+        expect(watched.page.locator(f"nav a[data-view={view}]")).to_have_attribute("aria-current", "page")
+        assert find_places() == before
+
+
+def test_a_view_that_cannot_be_loaded_says_so_and_opens_when_the_server_is_back(
+    browser: Browser, page_server: PageServer
+) -> None:
+    with open_page(browser, page_server, allowed=("ERR_FAILED", "Failed to load")) as watch:
+        page = watch.page
+        page.route("**/views/health.js", lambda route: route.abort())
+        page.locator("nav a[data-view=health]").click()
+        expect(page.get_by_text("The server does not answer")).to_be_visible()
+        page.unroute("**/views/health.js")
+        page.get_by_role("button", name="Try again").click()
+
+        expect(page.locator("main.view-health > *").first).to_be_attached()
+
+
 def test_j_moves_in_the_list_without_a_click(watched: PageWatch) -> None:
     page = watched.page
     expect(page.locator("main [role=option]").first).to_be_visible()

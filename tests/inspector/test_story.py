@@ -57,7 +57,7 @@ def try_tool(page: Page) -> None:
 
 def search_artifact(page: Page) -> None:
     """Open the whole result, and search it."""
-    page.get_by_role("link", name="Open it").click()
+    page.get_by_role("link", name="Read and search it").click()
     expect(page).to_have_url(re.compile("/page/artifacts/."))
     expect(page.locator("main")).to_contain_text("line 0: parcel 000")
     page.get_by_role("tab", name="Grep").click()

@@ -67,8 +67,31 @@ def test_a_newcomer_runs_a_tool_with_a_large_result_without_typing(watched: Page
     expect(seen.locator(".fence-tag")).to_have_count(2)
     expect(seen.locator(".fenced.untrusted")).to_contain_text("GET /orders")
     expect(page.get_by_role("link", name="Open the recorded call")).to_be_visible()
-    page.get_by_role("link", name="Open it").click()
+    page.get_by_role("link", name="Read and search it").click()
     expect(page).to_have_url(containing("/page/artifacts/"))
+
+
+def test_a_look_at_the_result_does_not_lose_what_was_run(watched: PageWatch) -> None:
+    page = watched.page
+    page.get_by_role("listbox", name="Tools").get_by_role("option").filter(has_text="read_file").click()
+    page.get_by_label("end_line").fill("3000")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("link", name="Read and search it").click()
+    expect(page).to_have_url(containing("/page/artifacts/"))
+    page.go_back()
+
+    expect(page.get_by_label("end_line")).to_have_value("3000")
+    expect(page.locator(".callout")).to_contain_text("The whole result is kept")
+
+
+def test_a_changing_call_may_be_tried_dry_from_its_question(watched: PageWatch) -> None:
+    page = open_tool(watched, "write_file")
+    page.get_by_label("path").fill("notes.txt")
+    page.get_by_role("textbox", name="content").fill("seen")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Dry run").click()
+
+    expect(page.locator(".trial-result .badge").first).to_have_text("dry run")
 
 
 def containing(part: str) -> re.Pattern[str]:

@@ -79,7 +79,7 @@ def test_a_call_shows_its_batch_and_what_each_part_took(browser: Browser, server
         assert page.locator(".waterfall-rows .span-handler").count() == 3
         assert page.locator(".waterfall-rows .span-locks").count() == 1
         expect(page.locator(".call-events")).to_contain_text("50 % <b>half</b>")
-        assert "not_available" in rows.nth(3).inner_text()
+        assert "not available" in rows.nth(3).inner_text()
         assert page.locator(".waterfall-budget .used.cut").count() == 1
 
 

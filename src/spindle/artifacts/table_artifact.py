@@ -1,5 +1,6 @@
 """Table artifacts (CSV, TSV, JSON Lines, Parquet), and the SQL that their queries are translated to."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
@@ -185,7 +186,7 @@ def _type_mismatch(column: Column, value: object, expected: str) -> ArtifactQuer
 
 
 T = TypeVar("T")
-TableFormat: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet"]
+TableFormat: TypeAlias = Literal["csv", "tsv", "json", "jsonl", "parquet"]
 Limit: TypeAlias = Annotated[int | None, Ge(1)]
 TableRow: TypeAlias = JsonObject
 
@@ -193,6 +194,8 @@ TABLE_NAME: Final = "artifact"
 """What `TableArtifact.sql` calls the table."""
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = get_args(TableFormat)
 
+_ARRAY = re.compile(r"\s*\[\s*\{")
+"""How a JSON array of objects begins, which may be one line, or many."""
 _MORE = "ask for a narrower filter, fewer columns, or a range of rows with artifact_table_rows"
 
 
@@ -367,8 +370,9 @@ class TableArtifact(Artifact):
 
     async def _source(self) -> "backends.TableSource":
         if self._known_source is None:
-            first = next((line for line in await self._lines(0, 20) if line.strip()), "")
-            kind = self._format or _detect_format(first)
+            lines = [line for line in await self._lines(0, 20) if line.strip()]
+            first = next(iter(lines), "")
+            kind = self._format or ("json" if _ARRAY.match("".join(lines[:2])) else _detect_format(first))
             delimiter = "\t" if kind == "tsv" else _delimiter(first)
             self._known_source = backends.TableSource(format=kind, delimiter=delimiter)
         return self._known_source

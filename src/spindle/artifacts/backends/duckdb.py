@@ -61,9 +61,10 @@ class TableSource:
         sample = "-1" if self.sample_all else "20480"
         if self.format == "parquet":
             return "read_parquet(?, hive_partitioning = false)"
-        if self.format == "jsonl":
+        if self.format in ("json", "jsonl"):
+            layout = "array" if self.format == "json" else "newline_delimited"
             return (
-                "read_json(?, format = 'newline_delimited', compression = 'none', hive_partitioning = false, "
+                f"read_json(?, format = '{layout}', compression = 'none', hive_partitioning = false, "
                 f"sample_size = {sample}, maximum_object_size = {_MAX_CELL_BYTES})"
             )
         # Rows may be ragged and cells may contain newlines, so correct parsing is preferred to a fast one.

@@ -20,7 +20,9 @@ async function logIn(body, headers = {}) {
     return;
   }
   const answer = await response.json().catch(() => null);
-  byId("status").textContent = answer?.error?.message ?? answer?.hint ?? `The server answered ${response.status}.`;
+  const text = String(answer?.error?.message ?? answer?.hint ?? `The server answered ${response.status}.`);
+  byId("status").textContent = text.charAt(0).toUpperCase() + text.slice(1);
+  byId("status").classList.add("failed");
 }
 
 const code = location.hash.slice(1);

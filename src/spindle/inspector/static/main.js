@@ -5,7 +5,7 @@ import { forgetToken, isOperator, post, session } from "./api.js";
 import { byId, h, isTyping, replace } from "./dom.js";
 import { showKeys } from "./keys.js";
 import { watchConnection } from "./live.js";
-import { showError } from "./parts.js";
+import { emptyState, showError } from "./parts.js";
 import { go, startRouter } from "./router.js";
 import { setTitle, watchWaiting } from "./waiting.js";
 
@@ -35,6 +35,7 @@ const VIEWS = [
 let mounted = {};
 let current = "";
 let drawing = 0;
+let isLost = false;
 
 /** @param {import("./router.js").Place} place */
 async function show(place) {
@@ -62,8 +63,27 @@ async function show(place) {
     const result = view.mount(root, place);
     mounted = typeof result === "function" ? { unmount: result } : (result ?? {});
   } catch (error) {
-    replace(byId("main"), showError(error));
+    if (own !== drawing) return;
+    mounted.unmount?.();
+    mounted = {};
+    current = "";
+    const root = byId("main");
+    root.className = "";
+    replace(root, isLost || isImportError(error) ? drawUnreachable() : showError(error));
   }
+}
+
+/**
+ * Whether a script could not be loaded; browsers tell it in different words.
+ * @param {unknown} error
+ */
+function isImportError(error) {
+  return error instanceof TypeError && /import|module/i.test(error.message);
+}
+
+/** What is shown for a view that could not be loaded; it is loaded as soon as the server is back. */
+function drawUnreachable() {
+  return emptyState("The server does not answer", h("p", {}, "It may have been stopped. This view opens as soon as the server is back."), h("p", {}, h("button", { onclick: () => location.reload() }, "Try again")));
 }
 
 /**
@@ -82,22 +102,27 @@ function drawBar() {
     h(
       "a",
       { href: `/page/${name}`, dataset: { view: name }, title: `${title} (g ${index + 1})` },
-      title,
+      h("span", { class: "label", dataset: { title } }, title),
       name === "approvals" && h("span", { class: "count", id: "waiting", hidden: true }),
     ),
   );
   const connection = h("span", { class: "connection", id: "connection", role: "status" });
   watchConnection((isConnected) => {
+    // A failed import may be remembered by the browser, and a new server may have new scripts.
+    if (isConnected && isLost && current === "") location.reload();
+    isLost = !isConnected;
     connection.textContent = isConnected ? "" : "Not connected";
+    connection.title = isConnected ? "" : "The server does not answer. The page tries to reach it every few seconds.";
     connection.classList.toggle("lost", !isConnected);
   });
+  const keys = h("button", { class: "quiet keys", onclick: () => void showKeys(current), title: "Keys of this view (?)", "aria-label": "Keys of this view" }, h("kbd", {}, "?"));
   const leave = h("button", { class: "quiet", onclick: logOut, title: "Log out" }, "Log out");
   const who = h("span", { class: "who", title: `${session.by}, ${session.role}` }, isOperator ? "" : "viewer");
   replace(
     byId("bar"),
     h("a", { class: "brand", href: "/page/tools" }, h("img", { src: "/page/static/icon.svg", alt: "", width: 18, height: 18 }), session.name),
     h("nav", { "aria-label": "Views" }, links),
-    h("div", { class: "right" }, connection, who, leave),
+    h("div", { class: "right" }, connection, who, keys, leave),
   );
 }
 

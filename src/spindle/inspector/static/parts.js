@@ -33,7 +33,7 @@ export function backControl(target) {
  */
 export function showError(error) {
   const text = error instanceof Error ? error.message : String(error);
-  return h("div", { class: "problem", role: "alert" }, h("strong", {}, error instanceof ApiError ? "Refused. " : "Failed. "), text);
+  return h("div", { class: "problem", role: "alert" }, h("strong", {}, error instanceof ApiError && error.status !== 0 ? "Refused. " : "Failed. "), text);
 }
 
 /**
@@ -159,11 +159,11 @@ export function tabs(label, tabs, { selected, onSelect } = {}) {
 }
 
 /**
- * Ask a question in a dialog; resolves to whether it was confirmed.
- * @param {{title: string, content: Children, confirm: string, tone?: "primary" | "danger", canCancel?: boolean}} options
+ * Ask a question in a dialog; resolves to whether it was confirmed. A third button does something else instead.
+ * @param {{title: string, content: Children, confirm: string, tone?: "primary" | "danger", canCancel?: boolean, instead?: {title: string, run: () => void}}} options
  * @returns {Promise<boolean>}
  */
-export function ask({ title, content, confirm, tone = "primary", canCancel = true }) {
+export function ask({ title, content, confirm, tone = "primary", canCancel = true, instead }) {
   return new Promise((resolve) => {
     const dialog = h("dialog", { class: "ask", "aria-label": title });
     const close = (/** @type {boolean} */ answer) => {
@@ -171,10 +171,14 @@ export function ask({ title, content, confirm, tone = "primary", canCancel = tru
       dialog.remove();
       resolve(answer);
     };
+    const runInstead = () => {
+      close(false);
+      instead?.run();
+    };
     append(dialog, [
       h("h2", {}, title),
       h("div", {}, content),
-      h("div", { class: "buttons" }, canCancel && h("button", { onclick: () => close(false) }, "Cancel"), h("button", { class: tone, onclick: () => close(true) }, confirm)),
+      h("div", { class: "buttons" }, canCancel && h("button", { onclick: () => close(false) }, "Cancel"), instead && h("button", { onclick: runInstead }, instead.title), h("button", { class: tone, onclick: () => close(true) }, confirm)),
     ]);
     dialog.addEventListener("cancel", () => close(false));
     document.body.appendChild(dialog);

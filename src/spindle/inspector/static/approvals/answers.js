@@ -39,6 +39,7 @@ export class ChosenApproval {
   showNothing() {
     this.id = null;
     this.detail = null;
+    this.editor = null;
     replace(this.element, emptyState("No approval is chosen", h("p", {}, "Calls that need a person’s approval wait here until someone answers."), h("p", {}, "To see one, run a ", h("a", { href: "/page/tools" }, "tool"), " with “Ask for approval first”.")));
   }
 

@@ -20,7 +20,7 @@ export function drawHex(panel, reading) {
   const size = reading.facts.byte_length;
   const text = h("pre", { class: "reader-body hex", role: "region", tabindex: 0, "aria-label": "Bytes of the artifact" });
   const place = h("span", { class: "right mono", role: "status" });
-  const jump = h("input", { type: "text", placeholder: "offset, 0x… or %", "aria-label": "Go to an offset or a percentage", class: "jump" });
+  const jump = h("input", { type: "text", placeholder: "offset or %", "aria-label": "Go to an offset or a percentage", title: "An offset such as 4096 or 0x1000, or a percentage such as 50 %", class: "jump" });
   const back = h("button", { type: "button", onclick: () => void show(start - PAGE) }, "Previous");
   const on = h("button", { type: "button", onclick: () => void show(start + PAGE) }, "Next");
   let start = 0;

@@ -88,9 +88,7 @@ function drawReader(place, entry, signal) {
     { class: "reader-head" },
     backControl(buildPath("artifacts")),
     h("h1", { class: "mono", title: id }, name),
-    badge(formatBytes(facts.byte_length)),
-    !facts.is_binary && badge(plural(facts.line_count, "line")),
-    badge(facts.media_type, facts.is_binary ? "warn" : "quiet"),
+    h("div", { class: "badges" }, badge(formatBytes(facts.byte_length)), !facts.is_binary && badge(plural(facts.line_count, "line")), badge(facts.media_type, facts.is_binary ? "warn" : "quiet")),
     h("button", { onclick: () => void download(id, signal) }, "Download"),
   );
   const tabbed = tabs("Ways to read", all, { selected, onSelect: (tab) => setQuery({ tab, line: tab === "lines" && reading.line > 0 ? reading.line + 1 : null }) });

@@ -14,6 +14,9 @@ import { openPiece } from "./piece.js";
 /** @typedef {import("./types.js").Reading} Reading */
 
 const MAX_ROWS = 20_000;
+/** The width of a character of the hits, and of the column of line numbers beside them. */
+const CHAR_PX = 7.3;
+const NUMBER_PX = 110;
 
 /** The last search of an artifact, which the tab of lines shows too. */
 export class Finding {
@@ -85,13 +88,13 @@ export function drawSearch(panel, reading) {
   const problem = h("div", {});
   const stop = h("button", { type: "button", hidden: true, onclick: () => running.abort() }, "Stop");
   const more = h("button", { type: "button", hidden: true, onclick: () => void run() }, "Search on");
-  const retry = h("button", { type: "button", hidden: true, onclick: () => searchAnyCase() }, "Ignore case");
+  const retry = h("p", { class: "retry", hidden: true }, "No line matches in this case. ", h("button", { type: "button", onclick: () => searchAnyCase() }, "Ignore case"));
   /** @type {VirtualList<Hit>} */
   const list = new VirtualList({
     label: "Hits",
     rowHeight: 22,
     getKey: (hit) => `${hit.byte}${hit.is_context ? "c" : ""}`,
-    draw: drawHit,
+    draw: (hit) => drawHit(hit, Math.floor((list.element.clientWidth - NUMBER_PX) / CHAR_PX)),
     onOpen: (hit) => openHit(reading, hit),
     empty: "",
   });
@@ -104,7 +107,7 @@ export function drawSearch(panel, reading) {
     retry.hidden = isRunning || !isOver || finding.pattern === "" || finding.hits.length > 0 || finding.flags === "i";
     panel.toggleAttribute("data-running", isRunning);
     status.textContent = finding.pattern === "" ? "" : `${plural(finding.hits.length, "hit")}${isOver ? "" : ` in the first ${formatBytes(finding.scanned)} of ${formatBytes(size)}`}`;
-    list.empty.textContent = isRunning ? "Searching …" : finding.pattern === "" ? "" : `No line matches${isOver ? "" : " so far"}.`;
+    list.empty.textContent = isRunning ? "Searching …" : finding.pattern === "" ? "" : retry.hidden ? `No line matches${isOver ? "" : " so far"}.` : "";
     list.setItems(finding.rows);
   };
 
@@ -164,9 +167,8 @@ export function drawSearch(panel, reading) {
     stop,
     more,
     status,
-    retry,
   );
-  append(panel, [form, problem, list.element]);
+  append(panel, [form, problem, retry, list.element]);
   reading.signal.addEventListener("abort", () => running.abort(), { once: true });
   tell(false);
   if (finding.pattern !== "" && finding.rows.length === 0 && finding.next === 0) void run();
@@ -177,14 +179,20 @@ export function drawSearch(panel, reading) {
   };
 }
 
-/** @param {Hit} hit */
-function drawHit(hit) {
-  const text = h("span", { class: "line-text", dir: "ltr" });
+/**
+ * Draw a hit; the text before the match is shortened where the match would be out of sight.
+ * @param {Hit} hit
+ * @param {number} room   how many characters fit into a row
+ */
+function drawHit(hit, room) {
+  const text = h("span", { class: "line-text", dir: "ltr", title: hit.text });
+  const { match_start: from, match_end: to } = hit;
+  const first = to <= room ? 0 : Math.max(0, from - Math.max(8, Math.floor(room / 3)));
   append(
     text,
     hit.is_context
       ? [hit.text]
-      : [hit.is_cut_before && "…", hit.text.slice(0, hit.match_start), h("mark", {}, hit.text.slice(hit.match_start, hit.match_end)), hit.text.slice(hit.match_end), hit.is_cut_after && "…"],
+      : [(hit.is_cut_before || first > 0) && "…", hit.text.slice(first, from), h("mark", {}, hit.text.slice(from, to)), hit.text.slice(to), hit.is_cut_after && "…"],
   );
   return h("div", { class: `hit${hit.is_context ? " context" : ""}` }, h("span", { class: "line-number" }, formatCount(hit.line + 1)), text);
 }

@@ -32,7 +32,7 @@ export function drawDetail(detail, { query, redraw, close }) {
       backControl(close),
       h("h1", { class: "mono" }, call.tool),
       badge(state, tone),
-      call.attempts !== 1 && badge(plural(call.attempts, "attempt"), call.attempts === 0 ? "quiet" : "warn", "How often its body was started"),
+      call.attempts > 1 && badge(plural(call.attempts, "attempt"), "warn", "How often its body was started"),
       h("button", { class: "quiet close", onclick: close, title: "Close (Esc)", "aria-label": "Close" }, "×"),
     ),
     drawButtons(detail, query, redraw),

@@ -2,7 +2,7 @@
 // A batch as a waterfall: a row for each call, with what it waited for and did, its deadline and its share of the budget.
 
 import { h, replace, svg } from "../dom.js";
-import { formatCount, formatDuration, plural, shorten } from "../format.js";
+import { formatCode, formatCount, formatDuration, plural, shorten } from "../format.js";
 import { badge } from "../parts.js";
 import { buildPath } from "../router.js";
 import { buildScale } from "../scale.js";
@@ -191,7 +191,7 @@ class Row {
     this.element = h(
       "li",
       { class: isChosen ? "chosen" : "", "aria-current": isChosen ? "true" : null },
-      h("span", { class: "waterfall-name" }, h("a", { class: "mono", href: buildPath("calls", call.key), title: `${call.tool} · ${call.tool_call_id}` }, name), call.code !== null && badge(call.code, "error")),
+      h("span", { class: "waterfall-name" }, h("a", { class: "mono", href: buildPath("calls", call.key), title: `${call.tool} · ${call.tool_call_id}` }, name), call.code !== null && badge(formatCode(call.code), call.code === "needs_approval" ? "wait" : "error")),
       this.plot,
       drawBudget(call),
     );

@@ -3,7 +3,7 @@
 
 import { get } from "../api.js";
 import { h } from "../dom.js";
-import { formatCount, formatExactTime, formatTime, plural } from "../format.js";
+import { formatCode, formatCount, formatExactTime, formatTime, plural } from "../format.js";
 import { badge, facts, load, section } from "../parts.js";
 import { buildPath } from "../router.js";
 import { drawLabel, drawOrigin, drawTaint, isForeign } from "./labels.js";
@@ -113,7 +113,7 @@ function drawCall(call, brought, isTainted) {
   const why = call.was_asked
     ? [drawReasons(call.reasons, call.was_asked), call.values.length > 0 && drawValues(call.values)]
     : [];
-  const explain = h("details", { class: "flow-explain", id: `explain-${call.key}` }, h("summary", {}, call.was_asked ? "Judge it again" : "Why was it not asked?"), panel);
+  const explain = h("details", { class: "flow-explain", id: `explain-${call.key}` }, h("summary", {}, call.was_asked ? "Judge it again" : "Why was nobody asked?"), panel);
   explain.addEventListener("toggle", () => {
     if (explain.open && panel.childElementCount === 0) void load(panel, get("/flow/call", { key: call.key }), drawDecision);
   });
@@ -126,17 +126,12 @@ function drawCall(call, brought, isTainted) {
       drawTime(call.started_at),
       h("a", { class: "mono", href: buildPath("calls", call.key), title: call.tool_call_id }, call.tool),
       state,
-      call.code !== null && badge(call.code, "error"),
+      call.code !== null && call.code !== "needs_approval" && badge(formatCode(call.code), "error"),
       call.state !== "finished" && badge(call.state, call.state === "interrupted" ? "error" : "accent"),
+      brought !== undefined && h("span", { class: "flow-brought" }, h("span", { class: "muted" }, "brought in"), drawLabel(brought.label), brought.taints && drawTaintMark()),
     ),
     why,
-    brought !== undefined &&
-      h(
-        "div",
-        { class: "flow-brought" },
-        h("header", {}, h("span", { class: "muted" }, "brought in"), drawLabel(brought.label), brought.taints && drawTaintMark()),
-        brought.text !== "" && h("p", { class: `flow-text ${isForeign(brought.label) ? "untrusted" : ""}`, tabindex: 0 }, brought.text),
-      ),
+    brought !== undefined && brought.text !== "" && h("p", { class: `flow-text ${isForeign(brought.label) ? "untrusted" : ""}`, tabindex: 0 }, brought.text),
     explain,
   );
 }

@@ -14,11 +14,19 @@ const FIRST = 15;
 const COLUMNS = [
   { title: "Calls", key: (row) => row.calls, text: (row) => formatCount(row.calls) },
   { title: "Failed", key: (row) => row.errors, text: (row) => (row.errors === 0 ? "0" : `${formatCount(row.errors)} (${Math.max(1, Math.round((100 * row.errors) / row.calls))} %)`) },
-  { title: "p50", key: (row) => row.p50_ms ?? -1, text: (row) => formatDuration(row.p50_ms), isWide: true },
-  { title: "p95", key: (row) => row.p95_ms ?? -1, text: (row) => formatDuration(row.p95_ms) },
-  { title: "Longest", key: (row) => row.max_ms ?? -1, text: (row) => formatDuration(row.max_ms), isWide: true },
+  { title: "p50", key: (row) => row.p50_ms ?? -1, text: (row) => formatTaken(row.p50_ms), isWide: true },
+  { title: "p95", key: (row) => row.p95_ms ?? -1, text: (row) => formatTaken(row.p95_ms) },
+  { title: "Longest", key: (row) => row.max_ms ?? -1, text: (row) => formatTaken(row.max_ms), isWide: true },
   { title: "Characters", key: (row) => row.result_chars, text: (row) => formatBytes(row.result_chars).replace(/ ?B$/, ""), isWide: true },
 ];
+
+/**
+ * A tool that only had refused calls has taken no time.
+ * @param {number | null} ms
+ */
+function formatTaken(ms) {
+  return formatDuration(ms === 0 ? null : ms);
+}
 
 /**
  * A link to the calls of a tool, with a code if there is one.

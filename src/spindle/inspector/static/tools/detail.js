@@ -6,6 +6,7 @@ import { h } from "../dom.js";
 import { formatCount, formatDuration } from "../format.js";
 import { backControl, badge, codeBlock, facts, jsonBlock, load, section, tabs } from "../parts.js";
 import { buildPath } from "../router.js";
+import { makeId } from "./fields.js";
 import { ORIGINS } from "./list.js";
 import { schemaTree } from "./tree.js";
 import { TrialPanel } from "./trial.js";
@@ -50,7 +51,7 @@ export function drawDetail(detail, dialects, selected, onTab) {
       "Tool",
       [
         { id: "try", title: "Try it", draw: (panel) => panel.append(trial.element) },
-        { id: "about", title: findings > 0 ? ["About ", badge(`${findings}`, worstTone(tool.findings), "lint findings")] : "About", draw: (panel) => panel.append(drawAbout(detail)) },
+        { id: "about", title: findings > 0 ? ["About ", badge([`${findings}`, h("span", { class: "on-desktop" }, findings === 1 ? "\u00a0finding" : "\u00a0findings")], worstTone(tool.findings), "Findings of the linter")] : "About", draw: (panel) => panel.append(drawAbout(detail)) },
         { id: "schema", title: "Schema", draw: (panel) => panel.append(drawSchema(detail)) },
         { id: "model", title: "What models read", draw: (panel) => panel.append(drawDefinition(tool, dialects)) },
       ],
@@ -104,7 +105,7 @@ function drawAbout(detail) {
       ["Results", tool.trust === null ? null : `${tool.trust}. ${LABELS[tool.trust] ?? ""}`],
       ["Reach", detail.reach.length === 0 ? "Declares no capability: it gets no file, network, process, secret or store." : h("ul", { class: "sentences" }, detail.reach.map((/** @type {string} */ each) => h("li", {}, each)))],
       ["Lock", tool.lock.reason ?? LOCKS[tool.lock.state] ?? tool.lock.state],
-      ["Seen by", detail.visible_to === null ? "every client: no profiles are configured" : detail.visible_to.length === 0 ? "no profile" : `the profiles ${detail.visible_to.join(", ")}`],
+      ["Seen by", detail.visible_to === null ? "every client: no profiles are configured" : detail.visible_to.length === 0 ? "no profile" : `${detail.visible_to.length === 1 ? "the profile" : "the profiles"} ${detail.visible_to.join(", ")}`],
       ["Timeout", detail.timeout_seconds === null ? null : formatDuration(detail.timeout_seconds * 1000)],
       ["Result limit", detail.max_result_chars === null ? null : `${formatCount(detail.max_result_chars)} characters, then the whole result is kept as an artifact`],
       ["Secret arguments", detail.secret_fields.join(", ")],
@@ -152,10 +153,10 @@ function drawSchema(detail) {
  */
 function drawDefinition(tool, dialects) {
   const target = h("div", {});
-  const select = h("select", { "aria-label": "Dialect" }, dialects.map((each) => h("option", { value: each }, each)));
+  const select = h("select", { id: makeId(), title: "The API or protocol by which the model gets the definition" }, dialects.map((each) => h("option", { value: each }, each)));
   const show = () =>
     void load(target, get("/tools/definition", { name: tool.name, dialect: select.value }), (answer) => codeBlock(answer.json_text, { label: "Definition" }));
   select.addEventListener("change", show);
   show();
-  return h("div", { class: "about" }, h("div", { class: "rendering-head" }, h("span", { class: "muted" }, "as sent to"), select), target);
+  return h("div", { class: "about" }, h("div", { class: "rendering-head" }, h("label", { class: "muted", for: select.id }, "Dialect"), select), target);
 }

@@ -107,6 +107,7 @@ export function group(options, place, content) {
     return { element, mark: (/** @type {string | null} */ text) => ((error.hidden = text === null), (error.textContent = text ?? "")) };
   }
   const { element, mark, head } = frame(options, content);
+  head.after(...element.querySelectorAll(":scope > .hint")); // what a group is comes before its fields
   content.classList.add("group");
   content.setAttribute("role", "group");
   content.setAttribute("aria-label", clip(options.name, 120));

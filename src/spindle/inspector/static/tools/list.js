@@ -74,7 +74,7 @@ export class ToolList {
     });
     this.selects = h("div", { class: "filters" });
     this.total = h("span", { class: "muted total" });
-    this.dialect = h("select", { "aria-label": "Price in the tokens of", title: "Price in the tokens of" });
+    this.dialect = h("select", { "aria-label": "Price in the tokens of", title: "How many tokens the definition of each tool takes, in this dialect" });
     this.dialect.addEventListener("change", () => this.draw(true));
     /** @type {VirtualList<ToolRow>} */
     this.list = new VirtualList({
@@ -96,6 +96,7 @@ export class ToolList {
       this.problem,
       this.list.element,
     );
+    this.drawFilters();
   }
 
   close() {
@@ -142,8 +143,9 @@ export class ToolList {
 
   drawFilters() {
     const chosen = this.dialect.value || "mcp";
-    replace(this.dialect, this.dialects.map((each) => h("option", { value: each }, `${each} tokens`)));
-    this.dialect.value = this.dialects.includes(chosen) ? chosen : (this.dialects[0] ?? "");
+    const dialects = this.dialects.length > 0 ? this.dialects : [chosen]; // before the first answer
+    replace(this.dialect, dialects.map((each) => h("option", { value: each }, `${each} tokens`)));
+    this.dialect.value = dialects.includes(chosen) ? chosen : (dialects[0] ?? "");
     const origins = unique(this.tools.map((tool) => `${tool.origin}:${tool.source}`));
     const kinds = unique(this.tools.map((tool) => tool.origin));
     /** @type {[string, string][]} */

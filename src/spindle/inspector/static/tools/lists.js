@@ -68,10 +68,17 @@ export function mapField(options, place) {
  */
 export function arrayField(options, place) {
   const inner = options.shape.schema["items"] ?? {};
-  /** @type {{field: Field, row: HTMLElement}[]} */
+  /** @type {{field: Field, row: HTMLElement, number: HTMLElement, up: HTMLButtonElement, down: HTMLButtonElement}[]} */
   let items = [];
   const list = h("div", { class: "items" });
-  const draw = () => replace(list, items.map((each) => each.row));
+  const draw = () => {
+    replace(list, items.map((each) => each.row));
+    items.forEach((each, index) => {
+      each.number.textContent = String(index + 1);
+      each.up.disabled = index === 0;
+      each.down.disabled = index === items.length - 1;
+    });
+  };
   const addItem = () => {
     const field = build(inner, { ...place, name: "item", isRequired: true, depth: place.depth + 1, isBare: false });
     /** @param {number} step */
@@ -83,19 +90,29 @@ export function arrayField(options, place) {
       items[from] = other;
       items[to] = item;
       draw();
+      // The button that was used keeps the focus, unless it has just come to the end.
+      const [used, back] = step < 0 ? [up, down] : [down, up];
+      (used.disabled ? back : used).focus();
     };
     const remove = () => {
+      const at = items.indexOf(item);
       items = items.filter((each) => each !== item);
       draw();
+      const next = items[Math.min(at, items.length - 1)];
+      if (next === undefined) add.focus();
+      else focusFirst(next.row);
     };
+    const number = h("span", { class: "item-number", "aria-hidden": "true" });
+    const up = h("button", { type: "button", class: "quiet", "aria-label": "Move up", title: "Move up", onclick: () => move(-1) }, "↑");
+    const down = h("button", { type: "button", class: "quiet", "aria-label": "Move down", title: "Move down", onclick: () => move(1) }, "↓");
     const tools = h(
       "div",
       { class: "item-tools" },
-      h("button", { type: "button", class: "quiet", "aria-label": "Move up", onclick: () => move(-1) }, "↑"),
-      h("button", { type: "button", class: "quiet", "aria-label": "Move down", onclick: () => move(1) }, "↓"),
-      h("button", { type: "button", class: "quiet", "aria-label": "Remove this item", onclick: remove }, "✕"),
+      up,
+      down,
+      h("button", { type: "button", class: "quiet", "aria-label": "Remove this item", title: "Remove", onclick: remove }, "✕"),
     );
-    const item = { field, row: h("div", { class: "item" }, field.element, tools) };
+    const item = { field, number, up, down, row: h("div", { class: "item" }, number, field.element, tools) };
     items.push(item);
     return item;
   };

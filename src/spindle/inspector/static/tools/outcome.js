@@ -6,6 +6,7 @@ import { h, replace } from "../dom.js";
 import { formatBytes, formatCode, formatDuration, plural } from "../format.js";
 import { badge, codeBlock, facts, load, tabs } from "../parts.js";
 import { buildPath } from "../router.js";
+import { makeId } from "./fields.js";
 
 /**
  * @typedef {object} Outcome
@@ -119,8 +120,7 @@ function drawArtifact(artifact) {
     "div",
     { class: "callout accent" },
     `The whole result is kept: ${size}. The model sees a part and can read the rest. `,
-    h("a", { class: "button", href: buildPath("artifacts", artifact.id) }, "Open it"),
-    h("code", { class: "truncate", title: artifact.id }, artifact.id),
+    h("a", { class: "button", href: buildPath("artifacts", artifact.id), title: artifact.id }, "Read and search it"),
   );
 }
 
@@ -132,7 +132,7 @@ function drawArtifact(artifact) {
  */
 function drawWithDialect(panel, trial, dialects, draw) {
   const target = h("div", { class: "rendering" });
-  const select = h("select", { "aria-label": "Dialect" }, dialects.map((each) => h("option", { value: each }, each)));
+  const select = h("select", { id: makeId(), title: "The API or protocol by which the model gets the result" }, dialects.map((each) => h("option", { value: each }, each)));
   const known = sessionStorage.getItem(DIALECT) ?? "mcp";
   select.value = dialects.includes(known) ? known : (dialects[0] ?? "");
   const show = () => {
@@ -140,7 +140,7 @@ function drawWithDialect(panel, trial, dialects, draw) {
     void load(target, get("/trials/{id}/rendering", { id: trial.id, dialect: select.value }), draw);
   };
   select.addEventListener("change", show);
-  panel.append(h("div", { class: "rendering-head" }, h("span", { class: "muted" }, "as a client of"), select), target);
+  panel.append(h("div", { class: "rendering-head" }, h("label", { class: "muted", for: select.id }, "Dialect"), select), target);
   show();
 }
 

@@ -12,6 +12,8 @@ import { MAX_PROPERTIES, classify, clip, describe, isObject, nameBranch } from "
  */
 export function schemaTree(schema) {
   const inner = drawInner(schema, schema);
+  // The first level is open; deeper ones may have no end.
+  for (const each of inner) if (each instanceof HTMLDetailsElement) each.open = true;
   return h("div", { class: "schema-tree" }, inner.length > 0 ? inner : h("p", { class: "hint" }, "No arguments."));
 }
 

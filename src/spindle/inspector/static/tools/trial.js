@@ -15,6 +15,14 @@ import { clip } from "./schema.js";
 const WAIT_SECONDS = 15;
 const POLL_MS = 3000;
 
+/**
+ * What was entered and run last, by the name of the tool: a look at the result elsewhere does not lose it. It is only in
+ * the memory of the page, for it may have secrets.
+ * @type {Map<string, {mode: string, args: string, asks: boolean, trial: string}>}
+ */
+const KEPT = new Map();
+const MAX_KEPT = 20;
+
 /** The form of one tool and the calls that are made with it. */
 export class TrialPanel {
   /**
@@ -29,6 +37,7 @@ export class TrialPanel {
     this.closed = new AbortController();
     this.tried = "";
     this.shown = "";
+    this.started = "";
     this.isBusy = false;
     /** @type {import("./fields.js").Field[]} */
     this.marked = [];
@@ -45,9 +54,35 @@ export class TrialPanel {
     if (examples[0] !== undefined && detail.examples.length > 0) this.fill(examples[0]);
   }
 
-  /** Stop following the calls; they go on. */
+  /** Stop following the calls; they go on. What was run stays known for the way back. */
   close() {
     this.closed.abort();
+    const { name } = this.detail.tool;
+    KEPT.delete(name);
+    if (this.started === "") return;
+    const args = this.mode === "json" || this.form === null ? this.json.value : toJson(this.form.get());
+    KEPT.set(name, { mode: this.mode, args, asks: this.asks.checked, trial: this.started });
+    const oldest = KEPT.keys().next().value;
+    if (KEPT.size > MAX_KEPT && oldest !== undefined) KEPT.delete(oldest);
+  }
+
+  /** Show again what was entered and run before the tool was left. */
+  async restore() {
+    const kept = KEPT.get(this.detail.tool.name);
+    if (kept === undefined) return;
+    if (kept.mode === "form" && this.form !== null) this.fillText(kept.args);
+    else {
+      this.choose("json");
+      this.json.value = kept.args;
+    }
+    this.asks.checked = kept.asks;
+    this.started = kept.trial;
+    try {
+      const trial = await get("/trials/{id}", { id: kept.trial }, this.closed.signal);
+      if (this.started === kept.trial) await this.follow(trial);
+    } catch (error) {
+      if (!isAborted(error) && !(error instanceof ApiError)) throw error; // the server keeps only the last ones
+    }
   }
 
   draw() {
@@ -171,6 +206,7 @@ export class TrialPanel {
       const isSure = await ask({
         title: `Run ${clip(tool.name, 80)}?`,
         content: h("p", {}, tool.is_destructive ? "Its effect cannot be undone. " : "It can change something. ", "A dry run shows first what would happen."),
+        instead: { title: "Dry run", run: () => void this.run(true) },
         confirm: "Run",
         tone: tool.is_destructive ? "danger" : "primary",
       });
@@ -180,6 +216,7 @@ export class TrialPanel {
     this.setBusy(true);
     try {
       const trial = await post("/trials", {}, { tool: tool.name, args, dry_run: isDry, ask: !isDry && this.asks.checked }, this.closed.signal);
+      this.started = trial.id;
       if (isDry) this.tried = args;
       await this.follow(trial);
     } catch (error) {

@@ -129,7 +129,7 @@ function drawIteration(turn, iteration) {
 
 /** @param {TurnIteration} iteration */
 function drawCalls(iteration) {
-  const rows = iteration.calls.map((call) => h("li", { class: "turn-call" }, drawState(call), drawCallName(call), drawCallFacts(call)));
+  const rows = iteration.calls.map((call) => h("li", { class: "turn-call" }, h("span", { class: "turn-call-state" }, drawState(call)), drawCallName(call), drawCallFacts(call)));
   const omitted = iteration.calls_omitted > 0 && h("li", { class: "muted" }, `${plural(iteration.calls_omitted, "more call")} left out`);
   return h("ul", { class: "turn-calls", "aria-label": `Calls of step ${iteration.number + 1}` }, rows, omitted);
 }

@@ -7,10 +7,9 @@ import { describeStatus, formatLeft, reveal } from "../approvals/model.js";
 import { h, isTyping } from "../dom.js";
 import { formatTime } from "../format.js";
 import { VirtualList } from "../list.js";
-import { showKeys } from "../keys.js";
 import { listen } from "../live.js";
 import { badge, panes, showError } from "../parts.js";
-import { buildPath, setQuery } from "../router.js";
+import { buildPath } from "../router.js";
 import { canNotify, isNotifying, setNotifying } from "../waiting.js";
 
 /** @typedef {import("../approvals/model.js").Approval} Approval */
@@ -82,7 +81,7 @@ class ApprovalsView {
       "div",
       { class: "toolbar" },
       h("div", { class: "segments", role: "group", "aria-label": "Which approvals" }, this.tabs.pending, this.tabs.answered),
-      h("div", { class: "right" }, notify, h("button", { class: "quiet", onclick: () => void showKeys("approvals"), "aria-label": "Keys of this view" }, h("kbd", {}, "?"))),
+      h("div", { class: "right" }, notify),
     );
   }
 
@@ -99,9 +98,13 @@ class ApprovalsView {
     if (status === this.status) return;
     this.status = status;
     for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-pressed", String(name === status));
-    setQuery({ status: status === "answered" ? status : null });
     this.list.empty.textContent = status === "pending" ? "No call waits for approval." : "Nothing was answered yet.";
     this.list.clear();
+    // The chosen one is not in the other list.
+    this.chosen.close();
+    this.chosen.showNothing();
+    this.panes.choose(false);
+    history.replaceState(null, "", buildPath("approvals", null, { status: status === "answered" ? status : null }));
     void this.refresh();
   }
 
@@ -205,7 +208,6 @@ class ApprovalsView {
       d: () => void this.chosen.deny(),
       e: () => this.chosen.edit(),
       Escape: () => this.goBack(),
-      "?": () => void showKeys("approvals"),
     };
     const isArrow = event.key.startsWith("Arrow");
     const isInList = event.target instanceof Node && (event.target === document.body || this.list.element.contains(event.target) || event.target instanceof HTMLElement && event.target.id === "main");

@@ -175,7 +175,7 @@ class CallsView {
   showStatus() {
     const { items, isComplete, scanned, canSearchOn } = this.feed;
     const searched = hasFilters(this.filters) && scanned !== null ? ` of ${formatCount(scanned)} searched` : "";
-    this.status.textContent = `${formatCount(items.length)}${isComplete ? "" : "+"} calls${searched}`;
+    this.status.textContent = `${isComplete ? plural(items.length, "call") : `${formatCount(items.length)}+ calls`}${searched}`;
     this.more.hidden = !canSearchOn;
     this.more.textContent = `Nothing more in the last ${scanned === null ? "" : `${formatCount(scanned)} `}calls. Search on`;
   }

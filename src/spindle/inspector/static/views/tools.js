@@ -110,7 +110,7 @@ class ToolsView {
       this.trial = trial;
       replace(this.second, element);
       this.second.scrollTop = 0;
-      if (from !== null) await this.prefill(name, from, signal);
+      await (from === null ? trial.restore() : this.prefill(name, from, signal));
     } catch (error) {
       const isHeld = this.list.tools.some((tool) => tool.name === name && isWithheld(tool));
       if (!isAborted(error) && !isHeld) replace(this.second, h("div", { class: "detail" }, h("header", {}, backControl("/page/tools")), showError(error)));

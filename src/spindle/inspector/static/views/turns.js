@@ -192,7 +192,7 @@ class TurnsView {
   showCount() {
     const count = this.list.items.length;
     const isFiltered = this.filters.status !== "" || this.filters.session !== "";
-    if (this.count) this.count.textContent = count === 0 ? "" : `${formatCount(count)}${this.cursor === null ? "" : "+"}`;
+    if (this.count) this.count.textContent = count === 0 ? "" : this.cursor === null ? plural(count, "turn") : `${formatCount(count)}+ turns`;
     const isEmpty = count === 0 && !isFiltered;
     replace(this.note, isEmpty ? drawEmpty() : null);
     this.list.element.hidden = isEmpty;
