@@ -10,15 +10,18 @@ from collections.abc import Generator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest import fixtures as pytest_fixtures
 from _pytest import logging as pytest_logging
+from _pytest.compat import getfuncargnames
 from _pytest.pathlib import import_path
 from _pytest.runner import runtestprotocol
 
 from tests.fuzzing import register_profiles
 
-pytest_plugins = ["tests.journal.postgres_fixtures"]
+pytest_plugins = ["tests.journal.postgres_fixtures", "tests.scheduling"]
 
 HERE = Path(__file__).resolve().parent
 
@@ -82,6 +85,15 @@ class RootCatchingLogs(pytest_logging.catching_logs[logging.Handler]):
 
 
 pytest_logging.catching_logs = RootCatchingLogs
+
+
+def _list_parameters_of_fixture(function: Any, *, name: str = "", cls: type | None = None) -> tuple[str, ...]:
+    """Skip the `request` that pytest creates for each test: it has none, and inspecting it takes part of the set-up."""
+    return () if name == "request" else getfuncargnames(function, name=name, cls=cls)
+
+
+pytest_fixtures.__dict__["getfuncargnames"] = _list_parameters_of_fixture
+
 
 gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
 
