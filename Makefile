@@ -1,7 +1,8 @@
 # Needs Python 3.11 or newer (with pip and venv) and make. Everything else comes from requirements.lock.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-WORKERS ?= 2
+# Many tests wait: for a program they start, the disk or a deadline. On two cores, a third process uses that time.
+WORKERS ?= 3
 PORT ?= 8765
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -66,8 +67,6 @@ soak: $(READY) ## kill replicas and databases for half an hour, then watch a tab
 	@bash .ci/servers
 	$(PY) -m tests.soak $(if $(SEED),--seed $(SEED))
 
-# These tests wait for the programs they start; a third process uses that time.
-test-all: WORKERS := 3
 test-all: $(READY) ## run the slow tests, and all examples of the fuzzing ones
 	@bash .ci/servers
 	$(PYTEST) -m "slow or fuzz" --hypothesis-profile=thorough

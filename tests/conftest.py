@@ -10,15 +10,18 @@ from collections.abc import Generator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest import fixtures as pytest_fixtures
 from _pytest import logging as pytest_logging
+from _pytest.compat import getfuncargnames
 from _pytest.pathlib import import_path
 from _pytest.runner import runtestprotocol
 
 from tests.fuzzing import register_profiles
 
-pytest_plugins = ["tests.journal.postgres_fixtures"]
+pytest_plugins = ["tests.journal.postgres_fixtures", "tests.scheduling"]
 
 HERE = Path(__file__).resolve().parent
 
@@ -83,24 +86,39 @@ class RootCatchingLogs(pytest_logging.catching_logs[logging.Handler]):
 
 pytest_logging.catching_logs = RootCatchingLogs
 
+
+def _list_parameters_of_fixture(function: Any, *, name: str = "", cls: type | None = None) -> tuple[str, ...]:
+    """Skip the `request` that pytest creates for each test: it has none, and inspecting it takes part of the set-up."""
+    return () if name == "request" else getfuncargnames(function, name=name, cls=cls)
+
+
+pytest_fixtures.__dict__["getfuncargnames"] = _list_parameters_of_fixture
+
+
 gc.disable()  # until all modules are loaded: what they hold is not garbage, and looking for it takes seconds
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Share the work where nothing is compiled yet: the second worker begins with the last modules.
+    """Share the work where nothing is compiled yet: other workers than the first begin with other modules.
 
-    It stops where it meets the first worker, and collects as usual what both have compiled by then.
+    Each stops where it meets another one, and collects as usual what all have compiled by then.
     """
     config = session.config
-    is_second = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
-    if is_second and config.args_source is config.ArgsSource.TESTPATHS and not sys.dont_write_bytecode:
-        for path in sorted(HERE.rglob("test_*.py"), reverse=True):
+    if config.args_source is config.ArgsSource.TESTPATHS and not sys.dont_write_bytecode:
+        for path in _list_modules_to_load_first(os.environ.get("PYTEST_XDIST_WORKER")):
             if any(path.parent.glob(f"__pycache__/{path.stem}.*-pytest-*.pyc")):
                 break
             if not pytest_ignore_collect(path, config):
                 _load(path, config)
     return (yield)
+
+
+def _list_modules_to_load_first(worker: str | None) -> list[Path]:
+    if worker not in {"gw1", "gw2"}:
+        return []
+    paths = sorted(HERE.rglob("test_*.py"))
+    return paths[::-1] if worker == "gw1" else paths[len(paths) // 3 :]
 
 
 def _load(path: Path, config: pytest.Config) -> None:

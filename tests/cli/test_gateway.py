@@ -55,7 +55,9 @@ def test_unsafe_oauth_configurations_are_refused(tmp_path: Path, changed: str) -
         build_resource_settings(load_config(path, environ={}))
 
 
-def test_objects_of_the_start_are_frozen_until_the_gateway_ends() -> None:
+def test_objects_of_the_start_are_frozen_until_the_gateway_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen_when_collecting: list[int] = []  # to look at all objects of the tests would take seconds
+    monkeypatch.setattr(gc, "collect", lambda: frozen_when_collecting.append(gc.get_freeze_count()))
     was_frozen = gc.get_freeze_count() > 0  # by those who run the tests
     gc.unfreeze()
     try:
@@ -65,6 +67,8 @@ def test_objects_of_the_start_are_frozen_until_the_gateway_ends() -> None:
                 pass
             assert gc.get_freeze_count() > 1_000
         assert gc.get_freeze_count() == 0
+        assert len(frozen_when_collecting) == 2
+        assert frozen_when_collecting[0] == 0
     finally:
         if was_frozen:
             gc.freeze()

@@ -98,7 +98,7 @@ def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(site: Path) -> Iterator[str]:
     """Serve the site and return its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=os.fspath(site)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

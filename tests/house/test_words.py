@@ -35,14 +35,25 @@ SETTINGS = (
 )
 
 
+def comments(text: str) -> Iterator[str]:
+    """Yield the comments of a module, if one of them may have a dialect word: finding them takes long."""
+    if any(has_mark(line.partition("#")[2].lower()) for line in text.splitlines()):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+
+
+def has_mark(text: str) -> bool:
+    """Return whether a dialect word may be part of a text in lower case."""
+    return any(word in text for word in MARKS)
+
+
 def prose_of_code(text: str) -> Iterator[str]:
     """Yield the docstrings, messages and comments of a module."""
     for node in ast.walk(parse_text(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.value
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    yield from comments(text)
 
 
 def prose_of_test(text: str) -> Iterator[str]:
@@ -55,9 +66,7 @@ def prose_of_test(text: str) -> Iterator[str]:
                 yield name.replace("_", " ")
             case _:
                 continue
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    yield from comments(text)
 
 
 def prose_of_page(text: str) -> str:
@@ -74,7 +83,7 @@ def may_have_dialect(text: str) -> bool:
     """Return whether the prose of a module can hold a dialect word: most cannot, and parsing them all takes seconds."""
     lowered = text.lower().replace("_", " ")
     joined = re.sub(r"\"[\s\\]*[a-z]{0,2}\"|'[\s\\]*[a-z]{0,2}'", "", lowered)  # literals that Python joins
-    return any(word in each for each in (lowered, joined) for word in MARKS)
+    return has_mark(lowered) or has_mark(joined)
 
 
 def prose(root: Path) -> Iterator[tuple[Path, str]]:

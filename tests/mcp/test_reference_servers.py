@@ -194,7 +194,7 @@ class _Page(BaseHTTPRequestHandler):
 @pytest.fixture
 def page() -> Generator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/page"
     server.shutdown()

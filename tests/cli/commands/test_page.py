@@ -80,7 +80,7 @@ class _ForeignServer(BaseHTTPRequestHandler):
 @pytest.fixture
 def foreign() -> Iterator[str]:
     server = HTTPServer(("127.0.0.1", 0), _ForeignServer)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     _ForeignServer.seen.clear()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -113,7 +113,7 @@ def test_a_tls_server_must_show_the_configured_certificate(place: Place, tmp_pat
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(configured)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         found: list[bool] = []
@@ -148,7 +148,7 @@ def test_a_program_that_relays_the_proof_of_another_port_gets_no_signature(place
             connection.close()
 
     genuine, relay = HTTPServer(("127.0.0.1", 0), Genuine), HTTPServer(("127.0.0.1", 0), Relay)
-    threads = [threading.Thread(target=each.serve_forever) for each in (genuine, relay)]
+    threads = [threading.Thread(target=each.serve_forever, kwargs={"poll_interval": 0.01}) for each in (genuine, relay)]
     for thread in threads:
         thread.start()
     try:

@@ -57,7 +57,7 @@ class AgentReader(BaseHTTPRequestHandler):
 @contextmanager
 def reading_agents() -> Generator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), AgentReader)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/mcp?token=abc"
