@@ -150,7 +150,7 @@ def test_a_text_is_found_far_back_in_the_journal(calls: PageWatch) -> None:
 
     expect(rows(page)).to_have_count(1)
     expect(first_row(page)).to_contain_text('"query":"needle"')
-    expect(page.locator(".call-bar .right")).to_have_text(f"1 calls of {MANY:,} searched")
+    expect(page.locator(".call-bar .right")).to_have_text(f"1 call of {MANY:,} searched")
 
 
 def test_a_call_is_opened_and_closed_by_keys(calls: PageWatch) -> None:
