@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +13,7 @@ from spindle.errors import UnknownItemError
 from spindle.inspector.call_details import write_json
 from spindle.inspector.endpoints import ApiModel, PageUser
 from spindle.inspector.line_diff import LineKind, TextDiff, compare_texts
+from spindle.inspector.reading_slots import queries
 from spindle.inspector.visibility import may_see_artifact
 from spindle.inspector.workbench import Workbench
 from spindle.journal.entries import JournalEntry
@@ -55,13 +57,13 @@ async def compare_entries(
     bench: Workbench, user: PageUser, left: JournalEntry, right: JournalEntry
 ) -> tuple[DiffPart, DiffPart]:
     """Compare the arguments and the results of two calls."""
-    results = [await _read_result(bench, user, entry) for entry in (left, right)]
 
-    def compare() -> tuple[DiffPart, DiffPart]:
+    def compare(results: Sequence[_ComparedText]) -> tuple[DiffPart, DiffPart]:
         arguments = [_cut(write_json(entry.args)) for entry in (left, right)]
         return _compare("arguments", *arguments), _compare("result", *map(_format, results))
 
-    return await storage_threads.run(compare)
+    async with queries.get().take(user):
+        return await storage_threads.run(compare, [await _read_result(bench, user, entry) for entry in (left, right)])
 
 
 async def _read_result(bench: Workbench, user: PageUser, entry: JournalEntry) -> _ComparedText:
