@@ -36,7 +36,7 @@ def counted_calls(draw: st.DrawFn) -> CountedCall:
         tool,
         started,
         started + draw(st.integers(-10, 4_000_000_000)),
-        code=draw(st.sampled_from((None, None, "timeout", "invalid_args"))),
+        code=draw(st.sampled_from((None, None, "timeout", "invalid_args", "needs_approval"))),
         chars=draw(st.one_of(st.none(), st.integers(0, 10**7))),
         cost_usd=draw(st.one_of(st.none(), st.integers(0, 10**6).map(lambda micros: micros / 10**6))),
     )
@@ -48,11 +48,13 @@ def get_ms(call: CountedCall) -> float:
 
 
 def check(counts: CallCounts, calls: list[CountedCall]) -> None:
-    ended = [call for call in calls if call.ended_at is not None]
+    all_ended = [call for call in calls if call.ended_at is not None]
+    ended = [call for call in all_ended if call.code != "needs_approval"]
     failed = [call.code for call in ended if call.code is not None]
     assert counts.calls == len(calls)
     assert counts.running == sum(call.is_running for call in calls)
-    assert counts.interrupted == len(calls) - len(ended) - counts.running
+    assert counts.interrupted == len(calls) - len(all_ended) - counts.running
+    assert counts.asked == len(all_ended) - len(ended)
     assert (counts.errors, dict(counts.codes)) == (len(failed), dict(Counter(failed)))
     assert counts.chars == sum(call.chars or 0 for call in ended)
     assert counts.cost_nanodollars == sum(round((call.cost_usd or 0) * 10**9) for call in ended)

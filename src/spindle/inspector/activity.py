@@ -23,6 +23,8 @@ class CallNumbers(ApiModel):
     running: int
     interrupted: int
     """Calls without an outcome whose process is gone."""
+    asked: int
+    """Calls that did not run because they need approval; an approved one is counted again when it runs."""
     p50_ms: float | None
     p95_ms: float | None
     max_ms: float | None
@@ -157,6 +159,7 @@ def _describe(counts: CallCounts) -> JsonObject:
         "errors": counts.errors,
         "running": counts.running,
         "interrupted": counts.interrupted,
+        "asked": counts.asked,
         "p50_ms": _round(durations.find_quantile(0.5)),
         "p95_ms": _round(durations.find_quantile(0.95)),
         "max_ms": _round(durations.max_ms),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from spindle.calls import ErrCode
 from spindle.inspector.durations import DurationHistogram, find_bin
 
 WindowName: TypeAlias = Literal["15m", "1h", "6h", "24h", "7d"]
@@ -22,6 +23,7 @@ MAX_CODES: Final = 16
 """Codes that are counted by name for one tool and slot."""
 OTHER: Final = ""
 """The name of everything that is counted together."""
+NEEDS_APPROVAL: Final[ErrCode] = "needs_approval"
 NANODOLLARS: Final = 1_000_000_000
 _MICROSECONDS: Final = 1_000_000
 
@@ -71,6 +73,8 @@ class CallCounts:
     running: int = 0
     interrupted: int = 0
     """Calls without an outcome whose process is gone."""
+    asked: int = 0
+    """Calls that did not run because they need approval: they have not failed."""
     errors: int = 0
     chars: int = 0
     cost_nanodollars: int = 0
@@ -83,6 +87,9 @@ class CallCounts:
         if end.ms is None:
             self.running += end.is_running
             self.interrupted += not end.is_running
+            return
+        if end.code == NEEDS_APPROVAL:
+            self.asked += 1
             return
         self.durations.add(end.ms, end.bin)
         self.chars += end.chars
@@ -97,6 +104,7 @@ class CallCounts:
         self.calls += other.calls
         self.running += other.running
         self.interrupted += other.interrupted
+        self.asked += other.asked
         self.errors += other.errors
         self.chars += other.chars
         self.cost_nanodollars += other.cost_nanodollars

@@ -47,15 +47,15 @@ const PLOTS = [
       series: [
         { name: "failed", tone: "error" },
         { name: "ok", tone: "accent" },
-        { name: "running", tone: "wait" },
+        { name: "running or waiting", tone: "wait" },
       ],
       format: formatShort,
       onOpen: open,
     },
     pick: [
       (point, minutes) => point.errors / minutes,
-      (point, minutes) => (point.calls - point.errors - point.running - point.interrupted) / minutes,
-      (point, minutes) => (point.running + point.interrupted) / minutes,
+      (point, minutes) => (point.calls - point.errors - point.running - point.interrupted - point.asked) / minutes,
+      (point, minutes) => (point.running + point.interrupted + point.asked) / minutes,
     ],
   },
   {

@@ -76,6 +76,7 @@
  * @property {number} errors
  * @property {number} running
  * @property {number} interrupted
+ * @property {number} asked   needs approval
  * @property {number | null} p50_ms
  * @property {number | null} p95_ms
  * @property {number | null} max_ms
