@@ -1,9 +1,10 @@
 """The frame of the page in a browser: the login by a link, the navigation, keys, and the way out."""
 
+import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.inspector.browsing import (
     IN_TIME_MS,
@@ -143,3 +144,24 @@ def test_j_moves_in_the_list_without_a_click(watched: PageWatch) -> None:
     page.keyboard.press("j")
 
     expect(page.locator("main [role=option][aria-selected=true]")).to_have_attribute("aria-posinset", "2")
+
+
+def test_going_back_before_a_view_has_loaded_stays_with_the_address(watched: PageWatch) -> None:
+    page = watched.page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/static/views/artifacts.js", hold)
+    page.locator("nav a[data-view=artifacts]").click()
+    expect(page).to_have_url(re.compile("/page/artifacts$"))
+    page.go_back()
+    page.wait_for_function("location.pathname === '/page/tools'")
+    for route in held:
+        route.continue_()
+    page.evaluate("import('/page/static/views/artifacts.js')")
+
+    assert len(held) == 1
+    expect(page.get_by_role("searchbox", name="Search tools")).to_be_visible()
+    assert page.locator("main").get_attribute("class") == "view-tools"

@@ -245,3 +245,18 @@ def test_the_focus_stays_at_run_and_goes_to_the_first_rejected_field(watched: Pa
     page.keyboard.press("Enter")
     expect(page.get_by_label("start_line")).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("start_line")).to_be_focused()
+
+
+def test_a_dry_run_is_suggested_before_a_tool_that_can_change_something(watched: PageWatch) -> None:
+    page = watched.page
+    primary = page.locator(".trial-buttons .primary")
+    show_view(watched, "tools/read_file")
+    expect(primary).to_have_text("Run")
+    show_view(watched, "tools/write_file")
+    expect(primary).to_have_text("Dry run")
+    page.get_by_label(re.compile("^path")).first.fill("note.txt")
+    page.get_by_label(re.compile("^content")).first.fill("one line")
+    primary.click()
+
+    expect(page.locator(".trial-result .badge").first).to_have_text("dry run")
+    expect(primary).to_have_text("Run")

@@ -47,9 +47,9 @@ async function show(place) {
       link.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone, the row of views scrolls
     } else link.removeAttribute("aria-current");
   }
-  if (name === current && mounted.update?.(place)) return;
-  drawing += 1;
+  drawing += 1; // also if this view is still drawn: one that is loading must not replace it
   const own = drawing;
+  if (name === current && mounted.update?.(place)) return;
   try {
     const view = /** @type {View} */ ((await import(`./views/${name}.js`)).default);
     if (own !== drawing) return;

@@ -48,7 +48,7 @@ export class TrialPanel {
     this.formPanel = h("form", { class: "form-panel", autocomplete: "off", onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, this.form?.element);
     this.asks = h("input", { type: "checkbox", id: "ask-first" });
     this.dry = h("button", { type: "button", onclick: () => void this.run(true) }, "Dry run");
-    this.go = h("button", { type: "button", class: "primary", onclick: () => void this.run(false), title: "Ctrl+Enter" }, "Run");
+    this.go = h("button", { type: "button", onclick: () => void this.run(false), title: "Ctrl+Enter" }, "Run");
     this.element = this.draw();
     const examples = this.listExamples();
     if (examples[0] !== undefined && detail.examples.length > 0) this.fill(examples[0]);
@@ -93,10 +93,10 @@ export class TrialPanel {
     const buttons = h(
       "div",
       { class: "trial-buttons" },
-      this.go,
-      this.dry,
+      detail.tool.is_read_only ? [this.go, this.dry] : [this.dry, this.go],
       h("label", { class: "check", for: "ask-first", title: "The call waits under Approvals until a person approves it" }, this.asks, " Ask for approval first"),
     );
+    this.suggest(detail.tool.is_read_only ? this.go : this.dry);
     const element = h("div", { class: "trial" }, this.drawExamples(), tabs("Arguments", entries), this.problem);
     if (!isOperator) element.append(h("p", { class: "hint" }, "This login is a viewer: it cannot make calls."));
     else if (!detail.tool.is_available) element.append(h("div", { class: "notice" }, "This tool is not available now."), buttons);
@@ -226,6 +226,14 @@ export class TrialPanel {
     }
   }
 
+  /**
+   * Make one button the obvious next step: for a tool that can change something, a dry run before the run.
+   * @param {HTMLButtonElement} next
+   */
+  suggest(next) {
+    for (const button of [this.go, this.dry]) button.classList.toggle("primary", button === next);
+  }
+
   /** @param {boolean} isBusy */
   setBusy(isBusy) {
     this.isBusy = isBusy;
@@ -264,6 +272,8 @@ export class TrialPanel {
     this.shown = trial.id;
     const isGood = trial.outcome?.ok ?? false;
     this.dry.classList.toggle("done", trial.dry_run && isGood);
+    if (trial.dry_run && isGood) this.suggest(this.go);
+    else if (!this.detail.tool.is_read_only) this.suggest(this.dry);
   }
 
   /**
