@@ -164,7 +164,7 @@ def test_an_outcome_of_an_upstream_is_shown_as_text(watch: PageWatch, number: in
     explore(watch)
     page.get_by_role("tab", name="Try it").click()
     page.get_by_role("button", name="Run", exact=True).click()
-    page.locator("dialog[open]").get_by_role("button", name="Run").click()
+    page.locator("dialog[open]").get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".trial-result .badge").first).not_to_have_text("running")
     settle(watch)
     explore(watch)
