@@ -12,7 +12,7 @@ from tests.house.sources import INDENTED_IMPORT, parse_matching, walk_statements
 # A bare call visits a module for each step that ARCHITECTURE.md lists, and each visit counts twice: there and back.
 # Fewer switches than about 60 would need the steps of several modules in one, beyond the limit of 400 lines.
 LIMITS = {
-    "modules": 644,  # doors included; grows with features, not with splits
+    "modules": 643,  # doors included; grows with features, not with splits
     "largest module": 400,
     "Any in 1,000 lines": 12.0,
     "cast in 1,000 lines": 2.5,
