@@ -120,7 +120,7 @@ def test_calls_leave_a_window_and_their_memory_is_released(window: TimeWindow) -
     found, now = stats.windows[window.name], NOW + (3 * window.slots - 1) * window.slot_seconds
     assert [counts.calls for counts in found.list_slots(now)] == [1] * window.slots
     assert [(name, counts.calls) for name, counts in found.list_tools(now)] == [("tool 2", window.slots)]
-    assert len(found._total) <= window.slots  # pyright: ignore[reportPrivateUsage]
+    assert len(found._total) <= window.slots  # pyright: ignore[reportPrivateUsage] - what it keeps
 
 
 def test_a_call_that_ends_after_it_left_the_window_is_not_counted() -> None:

@@ -77,7 +77,8 @@ async def list_sessions(
             if call.state == "finished":
                 ended.setdefault(call.session_id, call)
             position = call.cursor
-        scanned += max(page.scanned if tools is None else len(page.calls), 1 if tools is None else _MAX_SCANNED // 5)
+        # A step with a filter reads many calls for the few that count, so that there are at most five of them.
+        scanned += max(page.scanned, 1) if tools is None else max(len(page.calls), _MAX_SCANNED // 5)
         if next_cursor is None and page.next_cursor is None:
             break
         if next_cursor is None:
